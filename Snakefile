@@ -1,0 +1,47 @@
+"""Counterfactual Fragility Certificates: the experiment, from public data to tables and figures."""
+
+import sys
+
+from snakemake.utils import min_version
+
+min_version("9.22")
+# a checkout needs no installed package; scripts get this path too
+sys.path.insert(0, f"{workflow.basedir}/src")
+
+
+configfile: workflow.source_path("config/config.yaml")
+configfile: workflow.source_path("config/datasets.yaml")
+configfile: workflow.source_path("config/models.yaml")
+
+
+include: "workflow/rules/common.smk"
+
+
+pathvars:
+    data=DATA,
+    results=RESULTS,
+    audit=AUDIT,
+    logs=f"{RESULTS}/logs",
+    benchmarks=f"{RESULTS}/benchmarks",
+
+
+report: "workflow/report/workflow.rst"
+
+
+localrules:
+    all,
+
+
+rule all:
+    """Every table and figure of this run."""
+    default_target: True
+    input:
+        TABLE_FILES,
+        FIGURE_FILES,
+
+
+include: "workflow/rules/data.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/certify.smk"
+include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/targets.smk"

@@ -1,0 +1,17 @@
+"""Entry of rule rank_cases: every ranking score of one unit, in both signs."""
+
+from _job import logged, provenance
+
+
+def main(job):
+    from cfc.artifacts import read_metadata, read_table, write_table
+    from cfc.stages.rank import rank_unit
+
+    certificates = read_table(job.input.certificates)
+    table = rank_unit(certificates, read_metadata(job.input.certificates)["clip"])
+    write_table(table, job.output.ranks, provenance(job))
+
+
+if __name__ == "__main__":
+    with logged(snakemake):  # noqa: F821
+        main(snakemake)  # noqa: F821

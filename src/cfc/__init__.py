@@ -1,0 +1,29 @@
+"""Counterfactual Fragility Certificates: which confident predictions rest on failing evidence.
+
+The names below are loaded on first use, so that ``import cfc`` stays cheap.
+"""
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Protocol": "cfc.protocol",
+    "PRESETS": "cfc.protocol",
+    "Groups": "cfc.groups",
+    "Certificates": "cfc.certificate",
+    "certify": "cfc.certificate",
+    "StressSettings": "cfc.stress",
+    "stress_cases": "cfc.stress",
+}
+__all__ = [*_HOME, "__version__"]
+
+
+def __getattr__(name: str):
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'cfc' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

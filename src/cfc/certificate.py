@@ -1,0 +1,368 @@
+"""The certificate engine (paper, section 3.2, Appendix A and L).
+
+It takes rows, groups, a baseline and a function from rows to probabilities, and nothing else. All
+states of many cases go to the model in few calls; the numbers do not depend on how cases are cut
+into chunks.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from cfc.errors import CfcError
+from cfc.groups import Groups
+from cfc.predictor import CountedPredictor, Predict, cases_per_chunk
+from cfc.protocol import Protocol
+from cfc.scores import (
+    EPSILON,
+    clip_probabilities,
+    is_saturated,
+    margin_of,
+    predicted_label,
+    relative_collapse,
+)
+from cfc.seeding import uniforms
+
+_TOP = {"top1": 1, "top3": 3}
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """Certificates of n cases under one protocol; first axis of every array is the case.
+
+    Attributes:
+        predicted: class of the unstressed prediction, int16 [n].
+        proba: its probabilities as the model gave them, float64 [n, C].
+        confidence: largest clipped, renormalised probability, float64 [n].
+        margin: m(x) >= 0, float64 [n].
+        saturated: some probability is at the clip, bool [n].
+        delta: one-step margin drop of each group in declared order, float64 [n, G] (eq. 3).
+        order: group numbers in order of removal, int16 [n, G]; the first K make the path.
+        path_margin: margin along the path, float64 [n, K + 1] (eq. 4).
+        path_proba: probabilities along the path, float64 [n, K + 1, C].
+        path_label: label along the path, int16 [n, K + 1].
+        flip_budget: k*, in 1..K + 1, int16 [n]; K + 1 = no flip (eq. 7).
+        rcma: in [0, inf), float64 [n] (eq. 8).
+        lambda_star: first severity that flips, inf if none, float64 [n, |P|] (eq. 9).
+        u: weighted sum of the three terms, float64 [n] (eq. 10); rank by it.
+        fds: 1 − exp(−u), in [0, 1), float64 [n].
+        baseline_label: class predicted for x̄ itself.
+        rows_per_case: forward rows made for one case.
+        model_seconds: time spent inside the model.
+        dtype: dtype in which the model answered.
+    """
+
+    predicted: np.ndarray
+    proba: np.ndarray
+    confidence: np.ndarray
+    margin: np.ndarray
+    saturated: np.ndarray
+    delta: np.ndarray
+    order: np.ndarray
+    path_margin: np.ndarray
+    path_proba: np.ndarray
+    path_label: np.ndarray
+    flip_budget: np.ndarray
+    rcma: np.ndarray
+    lambda_star: np.ndarray
+    u: np.ndarray
+    fds: np.ndarray
+    baseline_label: int = -1
+    rows_per_case: int = 0
+    model_seconds: float = 0.0
+    dtype: str = ""
+
+    def __len__(self) -> int:
+        return len(self.predicted)
+
+
+def expected_rows(n_groups: int, protocol: Protocol) -> int:
+    """Return the formula 1 + G + (K − 1) + |P||Λ| of forward rows a case (paper, Table 3)."""
+    depth = min(protocol.depth, n_groups)
+    return 1 + n_groups + (depth - 1) + len(protocol.operators) * len(protocol.severities)
+
+
+def certify(
+    X: np.ndarray,
+    groups: Groups,
+    baseline: np.ndarray,
+    predict: Predict,
+    protocol: Protocol,
+    *,
+    clip: float | None = None,
+    case_ids: np.ndarray | None = None,
+    noise_scale: np.ndarray | None = None,
+    chunk_bytes: int | None = None,
+    progress=None,
+) -> Certificates:
+    """Certify every row of X.
+
+    Args:
+        X: rows, [n, d]; taken as float32 in C order.
+        groups: partition of the d coordinates.
+        baseline: x̄, [d].
+        predict: float32 rows [r, d] -> probabilities [r, C].
+        protocol: what is declared.
+        clip: lower bound of a probability; default ``protocol.clip``.
+        case_ids: stable whole numbers [n] in [0, 2**32), used by ``sign_noise`` only.
+        noise_scale: standard deviation of each numeric coordinate, 0 elsewhere, [d]; needed by
+            ``sign_noise`` only.
+        chunk_bytes: size of the largest state matrix (default 64 MiB).
+        progress: called with the number of cases done after each chunk.
+
+    Raises:
+        CfcError: shapes do not fit, or ``sign_noise`` lacks its inputs.
+        ModelError: the model's answers are not probabilities.
+    """
+    X = np.ascontiguousarray(X, dtype=np.float32)
+    baseline = np.ascontiguousarray(baseline, dtype=np.float32)
+    _check_inputs(X, groups, baseline, protocol, case_ids, noise_scale)
+    model = CountedPredictor(predict)
+    job = _Job(
+        groups=groups,
+        baseline=baseline,
+        baseline_proba=model(baseline[None])[0],
+        model=model,
+        protocol=protocol,
+        depth=min(protocol.depth, len(groups)),
+        clip=protocol.clip if clip is None else clip,
+        noise_scale=noise_scale,
+    )
+    most_states = max(1 + len(groups), job.depth + len(_degradations(job)))
+    step = cases_per_chunk(
+        most_states, X.shape[1], **({"chunk_bytes": chunk_bytes} if chunk_bytes else {})
+    )
+    parts = []
+    for start in range(0, max(1, len(X)), step):
+        ids = None if case_ids is None else case_ids[start : start + step]
+        parts.append(_certify_chunk(X[start : start + step], ids, job))
+        if progress:
+            progress(min(start + step, len(X)))
+    arrays = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+    return Certificates(
+        **arrays,
+        baseline_label=int(np.argmax(job.baseline_proba)),
+        rows_per_case=(model.rows - 1) // len(X) if len(X) else 0,
+        model_seconds=model.seconds,
+        dtype=model.dtype,
+    )
+
+
+@dataclass(frozen=True)
+class _Job:
+    groups: Groups
+    baseline: np.ndarray
+    baseline_proba: np.ndarray
+    model: CountedPredictor
+    protocol: Protocol
+    depth: int
+    clip: float
+    noise_scale: np.ndarray | None
+
+    def margins(self, proba: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+        """Return margins [n, s] of states [n, s, C] for the original class."""
+        n, states, classes = proba.shape
+        flat = proba.reshape(-1, classes)
+        if self.protocol.margin == "unsigned":
+            labels = np.argmax(flat, axis=1)
+        else:
+            labels = np.repeat(predicted, states)
+        return margin_of(flat, labels, self.clip).reshape(n, states)
+
+    def ask(self, states: np.ndarray) -> np.ndarray:
+        """Return probabilities [n, s, C] of states [n, s, d]."""
+        n, s, d = states.shape
+        if n * s == 0:  # some libraries refuse to predict no rows
+            return np.empty((n, s, len(self.baseline_proba)), dtype=self.baseline_proba.dtype)
+        return self.model(states.reshape(n * s, d)).reshape(n, s, -1)
+
+
+def _check_inputs(X, groups, baseline, protocol, case_ids, noise_scale) -> None:
+    if X.ndim != 2 or X.shape[1] != groups.n_coordinates:
+        raise CfcError(
+            f"rows have shape {X.shape}, but the groups partition {groups.n_coordinates} coordinates"
+        )
+    if baseline.shape != (X.shape[1],):
+        raise CfcError(f"the baseline has shape {baseline.shape}, expected ({X.shape[1]},)")
+    if not np.isfinite(baseline).all():
+        bad = int(np.flatnonzero(~np.isfinite(baseline))[0])
+        raise CfcError(f"the baseline is not finite at coordinate {bad}")
+    if "sign_noise" in protocol.operators and (case_ids is None or noise_scale is None):
+        raise CfcError("the operator sign_noise needs case_ids and noise_scale")
+
+
+def _degradations(job: _Job) -> list[tuple[str, float]]:
+    """Return the (operator, severity) pairs whose state no other state coincides with."""
+    pairs = []
+    for operator in job.protocol.operators:
+        for severity in job.protocol.severities:
+            if operator == "prefix" or (operator != "sign_noise" and severity == 1.0):
+                top = _TOP.get(operator, 0)
+                if min(top, len(job.groups)) <= job.depth:
+                    continue
+            pairs.append((operator, severity))
+    return pairs
+
+
+def _certify_chunk(X: np.ndarray, ids: np.ndarray | None, job: _Job) -> dict[str, np.ndarray]:
+    n, d = X.shape
+    n_groups = len(job.groups)
+    one_step = np.repeat(X[:, None, :], 1 + n_groups, axis=1)
+    for number, (_, index) in enumerate(job.groups):
+        one_step[:, 1 + number, index] = job.baseline[index]
+    proba = job.ask(one_step)
+    del one_step
+    predicted = predicted_label(proba[:, 0])
+    margins = job.margins(proba, predicted)
+    delta = margins[:, :1] - margins[:, 1:]
+    if job.protocol.order == "greedy":
+        order, path_proba = _greedy_path(X, delta, proba, predicted, job)
+        extra, states = _extra_states(X, order, [], ids, job)
+    else:
+        # stable: NumPy's default sort orders ties differently on different processors
+        order = np.argsort(-delta, axis=1, kind="stable").astype(np.int16)
+        # the last state of a path through all groups is the baseline itself, asked once
+        steps = [k for k in range(2, job.depth + 1) if k < n_groups]
+        extra, states = _extra_states(X, order, steps, ids, job)
+        path_proba = np.concatenate(
+            [
+                proba[:, :1],
+                np.take_along_axis(proba[:, 1:], order[:, :1, None].astype(np.intp), axis=1),
+                extra[:, : len(steps)],
+                np.broadcast_to(
+                    job.baseline_proba, (n, job.depth - 1 - len(steps), proba.shape[2])
+                ).astype(proba.dtype),
+            ],
+            axis=1,
+        )
+        extra = extra[:, len(steps) :]
+    path_label = np.argmax(path_proba, axis=2).astype(np.int16)
+    path_margin = job.margins(path_proba, predicted)
+    flips = path_label[:, 1:] != predicted[:, None]
+    flip_budget = np.where(flips.any(axis=1), flips.argmax(axis=1) + 1, job.depth + 1)
+    rcma = relative_collapse(path_margin[:, :1], path_margin).mean(axis=1)
+    lambda_star = _thresholds(extra, states, path_label, predicted, job)
+    u = combine(rcma, flip_budget, lambda_star, job.protocol.weights)
+    base = proba[:, 0].astype(np.float64)
+    return {
+        "predicted": predicted,
+        "proba": base,
+        "confidence": clip_probabilities(base, job.clip).max(axis=1),
+        "margin": path_margin[:, 0],
+        "saturated": is_saturated(base, job.clip),
+        "delta": delta,
+        "order": order,
+        "path_margin": path_margin,
+        "path_proba": path_proba.astype(np.float64),
+        "path_label": path_label,
+        "flip_budget": flip_budget.astype(np.int16),
+        "rcma": rcma,
+        "lambda_star": lambda_star,
+        "u": u,
+        "fds": -np.expm1(-u),
+    }
+
+
+def combine(
+    rcma: np.ndarray, flip_budget: np.ndarray, lambda_star: np.ndarray, weights
+) -> np.ndarray:
+    """Return u (eq. 10): w1 RCMA + w2 / k* + w3 mean over P of 1[λ* < ∞] / (λ* + 1e-8).
+
+    Args:
+        rcma: [n].
+        flip_budget: k* [n], at least 1.
+        lambda_star: [n, |P|], inf where nothing flips.
+        weights: (w1, w2, w3).
+    """
+    # 1/(inf + ε) is 0, which is what an operator without a flip contributes
+    degradation = (1.0 / (lambda_star + EPSILON)).mean(axis=1)
+    w1, w2, w3 = weights
+    return w1 * rcma + w2 / flip_budget + w3 * degradation
+
+
+def _extra_states(X, order, steps, ids, job) -> tuple[np.ndarray, list[tuple[str, float]]]:
+    """Ask for path states of the given depths, then for the degradation states, in one call."""
+    rank = np.empty(order.shape, dtype=np.int16)
+    np.put_along_axis(
+        rank,
+        order.astype(np.intp),
+        np.arange(order.shape[1], dtype=np.int16)[None],
+        axis=1,
+    )
+    rank = rank[:, job.groups.of_coordinate]
+    pairs = _degradations(job)
+    states = np.empty((len(X), len(steps) + len(pairs), X.shape[1]), dtype=np.float32)
+    for column, k in enumerate(steps):
+        states[:, column] = np.where(rank < k, job.baseline, X)
+    for column, (operator, severity) in enumerate(pairs, start=len(steps)):
+        states[:, column] = _degrade(X, rank, operator, severity, ids, job)
+    return job.ask(states), pairs
+
+
+def attenuate(X: np.ndarray, baseline: np.ndarray, severity: float) -> np.ndarray:
+    """Return x + λ(x̄ − x), kept between the two, exactly x̄ at λ = 1; float32."""
+    if severity == 1.0:
+        return np.broadcast_to(baseline, X.shape)
+    moved = X + np.float32(severity) * (baseline - X)
+    return np.clip(moved, np.minimum(X, baseline), np.maximum(X, baseline))
+
+
+def _degrade(X, rank, operator, severity, ids, job) -> np.ndarray:
+    if operator == "sign_noise":
+        # away from the label channel's streams: those are keyed by the stress operator's name
+        signs = uniforms(job.protocol.seed, "sign_noise", ids, 0, np.zeros(1), X.shape[1])[:, 0]
+        scale = np.asarray(job.noise_scale, dtype=np.float32)
+        return X + np.float32(severity) * np.where(signs < 0.5, -scale, scale)
+    moved = attenuate(X, job.baseline, severity)
+    if operator == "all":
+        return moved
+    return np.where(rank < _TOP[operator], moved, X)
+
+
+def _thresholds(extra, pairs, path_label, predicted, job) -> np.ndarray:
+    """Return λ* [n, |P|]: the first severity whose label differs from the original one."""
+    labels = np.argmax(extra, axis=2) if extra.shape[1] else np.empty((len(predicted), 0))
+    column = {pair: i for i, pair in enumerate(pairs)}
+    result = np.full((len(predicted), len(job.protocol.operators)), np.inf)
+    for number, operator in enumerate(job.protocol.operators):
+        for severity in reversed(job.protocol.severities):
+            if (operator, severity) in column:
+                label = labels[:, column[operator, severity]]
+            elif operator == "prefix":
+                label = path_label[:, math.ceil(round(severity * job.depth, 9))]
+            elif operator == "all":
+                label = np.argmax(job.baseline_proba)
+            else:
+                label = path_label[:, min(_TOP[operator], len(job.groups))]
+            result[label != predicted, number] = severity
+    return result
+
+
+def _greedy_path(X, delta, proba, predicted, job) -> tuple[np.ndarray, np.ndarray]:
+    """Re-evaluate the remaining groups after each removal; ties go to the lowest index."""
+    n, n_groups = delta.shape
+    rows = np.arange(n)
+    order = np.argsort(-delta, axis=1, kind="stable").astype(np.int16)
+    chosen = order[:, :1].astype(np.intp)
+    path = [proba[:, 0], proba[rows, 1 + chosen[:, 0]]]
+    current = np.where(job.groups.of_coordinate == chosen, job.baseline, X)
+    for _ in range(2, job.depth + 1):
+        taken = np.zeros((n, n_groups), dtype=bool)
+        np.put_along_axis(taken, chosen, True, axis=1)
+        remaining = np.nonzero(~taken)[1].reshape(n, n_groups - chosen.shape[1])
+        states = np.where(
+            job.groups.of_coordinate == remaining[:, :, None],
+            job.baseline,
+            current[:, None, :],
+        )
+        answers = job.ask(states)
+        best = np.argmin(job.margins(answers, predicted), axis=1)
+        path.append(answers[rows, best])
+        current = states[rows, best]
+        chosen = np.concatenate([chosen, remaining[rows, best][:, None]], axis=1)
+    # groups beyond the audit depth keep their one-step order
+    for row in range(n):
+        head = chosen[row]
+        order[row] = np.concatenate([head, order[row][~np.isin(order[row], head)]])
+    return order, np.stack(path, axis=1)

@@ -1,0 +1,133 @@
+"""Checks a run's configuration and answers questions about its grid.
+
+Everything that is wrong is said at once, each with its place and the nearest valid name.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cfc.errors import ConfigError, ProblemList, nearest
+from cfc.labels import LabelRule
+from cfc.protocol import Protocol
+from cfc.stress import StressSettings
+
+_ADDITIONAL = re.compile(r"'([^']*)'")
+
+
+def schema_problems(value: Any, schema: Mapping[str, Any], where: str = "") -> list[str]:
+    """Return every violation of a JSON schema as ``place: what is wrong``.
+
+    An unknown key is answered with the nearest known one rather than with the whole schema.
+    """
+    from jsonschema import Draft202012Validator
+
+    problems = []
+    for error in Draft202012Validator(schema).iter_errors(value):
+        place = ".".join([where, *map(str, error.absolute_path)]).strip(".") or "configuration"
+        if error.validator == "additionalProperties" and isinstance(error.instance, Mapping):
+            known = error.schema.get("properties", {})
+            for key in error.instance:
+                if key not in known:
+                    problems.append(f"{place}: unknown key {key!r}; {nearest(key, known)}")
+        elif error.validator == "required":
+            missing = [key for key in error.validator_value if key not in error.instance]
+            problems += [f"{place}: {key!r} is missing" for key in missing]
+        else:
+            problems.append(f"{place}: {error.message}")
+    return list(dict.fromkeys(problems))
+
+
+def check_config(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Check a whole configuration.
+
+    Args:
+        config: the merged configuration, registries included.
+        schema: JSON schema of it.
+
+    Raises:
+        ConfigError: everything that is wrong, one problem a line.
+    """
+    problems = ProblemList(schema_problems(config, schema))
+    problems += _selection_problems(config)
+    problems += _meaning_problems(config)
+    problems.raise_if_any(ConfigError, "the configuration is not valid")
+
+
+def _selection_problems(config: Mapping[str, Any]) -> Iterable[str]:
+    for key, registry in (("datasets", "dataset_registry"), ("models", "model_registry")):
+        known = config.get(registry) or {}
+        for name in _texts(config.get(key)):
+            if name not in known:
+                yield f"{key}: {name!r} is not defined; {nearest(name, known)}"
+    both = sorted(set(config.get("dataset_registry") or {}) & set(config.get("model_registry") or {}))
+    for name in both:
+        yield f"{name!r} is both a data set and a model; targets could not tell them apart"
+    presets = config.get("presets") or {}
+    if isinstance(presets, Mapping) and config.get("preset") not in presets:
+        yield f"preset: {config.get('preset')!r} is not defined; {nearest(str(config.get('preset')), presets)}"
+
+
+def _texts(value: Any) -> list[str]:
+    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
+
+
+def _meaning_problems(config: Mapping[str, Any]) -> Iterable[str]:
+    """Say what a schema cannot: sums, names across sections, rules about draws that exist."""
+    shares = config.get("split")
+    if isinstance(shares, Mapping) and all(isinstance(v, (int, float)) for v in shares.values()):
+        total = sum(shares.values())
+        if abs(total - 1) > 1e-9:
+            yield f"split: the shares add up to {total:g}, not 1"
+    presets = config.get("presets")
+    for name, values in (presets if isinstance(presets, Mapping) else {}).items():
+        yield from _said_by(lambda v=values, n=name: Protocol.from_mapping(v, n), f"presets.{name}")
+    stress = config.get("stress")
+    if not isinstance(stress, Mapping):
+        return
+    settings = None
+    try:
+        settings = StressSettings.from_mapping(stress)
+    except ConfigError as error:
+        yield f"stress: {error}"
+    except (KeyError, TypeError):
+        return
+    labels = config.get("labels")
+    rules = labels.get("rules") if isinstance(labels, Mapping) else None
+    for name, values in (rules if isinstance(rules, Mapping) else {}).items():
+        if not isinstance(values, Mapping):
+            continue
+        yield from _said_by(lambda v=values, n=name: LabelRule.from_mapping(n, v), f"labels.{name}")
+        if settings is not None and isinstance(values.get("cells"), Mapping):
+            yield from _cell_problems(name, values, settings)
+
+
+def _said_by(build, place: str) -> Iterable[str]:
+    try:
+        build()
+    except ConfigError as error:
+        yield f"{place}: {error}"
+    except TypeError as error:
+        yield f"{place}: {error}"
+
+
+def _cell_problems(name: str, rule: Mapping[str, Any], settings: StressSettings) -> Iterable[str]:
+    for operator, grid in rule["cells"].items():
+        if operator not in settings.severities:
+            yield (
+                f"labels.rules.{name}: stress operator {operator!r} is not run; "
+                f"{nearest(operator, settings.severities)}"
+            )
+            continue
+        for severity in grid:
+            if severity not in settings.severities[operator]:
+                yield (
+                    f"labels.rules.{name}: {operator} does not run at severity {severity}; it runs "
+                    f"at {', '.join(map(str, settings.severities[operator]))}"
+                )
+        draws = rule.get("draws")
+        if isinstance(draws, int) and draws > settings.draws[operator]:
+            yield (
+                f"labels.rules.{name}: looks at {draws} draws of {operator}, but only "
+                f"{settings.draws[operator]} are made"
+            )

@@ -1,0 +1,1 @@
+"""The stages of the experiment: plain functions from tables and settings to tables."""

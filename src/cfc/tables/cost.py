@@ -1,0 +1,138 @@
+"""Table ``cost``: forward rows by formula and as counted, and time, per stage (Table 3)."""
+
+import pandas as pd
+
+from cfc.evaluate import EvaluationSettings
+from cfc.tables.base import (
+    UNDEFINED,
+    UNIT_KEYS,
+    TableContext,
+    TableResult,
+    Unit,
+    Units,
+    number,
+    pick,
+    undefined_notes,
+)
+
+TITLE = "Cost of certificates and held-out stress"
+FORMULAS = {
+    "certify": "1 + G + (K − 1) + |P||Λ| rows a case",
+    "stress": "Σ operators (severities × draws) rows a high-confidence case",
+}
+_TIMED = ["seconds", "model_seconds", "forward_rows"]
+
+
+def build(
+    rows, expected: list[Unit], settings: EvaluationSettings, context: TableContext
+) -> TableResult:
+    """Return the table.
+
+    Data: level (unit, family), stage, the unit keys, and metric/value pairs. Counts depend on
+    the artifacts alone; every value in seconds may differ from run to run.
+    """
+    units = Units(rows, expected)
+    metrics = ["forward_rows_formula", "forward_rows_mean", "forward_rows_total"]
+    counted = units.select("cost", metrics).assign(stage="certify")
+    timed = _timed(context.timings, units)
+    unit_rows = pd.concat([counted, timed], ignore_index=True)
+    columns = ["stage", *UNIT_KEYS, "metric", "value", "reason"]
+    unit_rows = unit_rows.reindex(columns=columns)
+    families = _families(unit_rows)
+    data = pd.concat([unit_rows.assign(level="unit"), families], ignore_index=True)
+    data = data[["level", *columns, "n_defined"]]
+    data[["dataset", "model"]] = data[["dataset", "model"]].astype(object).fillna("")
+    displays = [("Forward rows a certified case", _rows_display(families, units))]
+    if not timed.empty:
+        displays.append(("Time a unit, mean over data sets and seeds", _time(families, units)))
+    notes = units.notes()
+    notes += undefined_notes(pick(counted, metric="forward_rows_mean"), "Forward rows")
+    notes += [f"Formula of {stage}: {text}." for stage, text in FORMULAS.items()]
+    notes.append(
+        "Made: rows really sent to the model; states that coincide are sent once, so it can stay "
+        "below the formula. Both are means over cases, units and data sets."
+    )
+    notes.append(_time_note(context.timings, timed, units))
+    return TableResult(
+        "cost",
+        TITLE,
+        context.run,
+        context.preset,
+        data,
+        displays,
+        notes,
+        len(units.expected),
+        units.n_evaluated,
+    )
+
+
+def _timed(timings: pd.DataFrame | None, units: Units) -> pd.DataFrame:
+    columns = ["stage", *UNIT_KEYS, "metric", "value"]
+    if timings is None or timings.empty:
+        return pd.DataFrame(columns=columns).astype({"value": "float64"})
+    keep = pd.MultiIndex.from_frame(timings[UNIT_KEYS]).isin(units.expected)
+    frame = timings[keep].copy()
+    frame["overhead_seconds"] = frame["seconds"] - frame["model_seconds"]
+    frame["overhead_share"] = frame["overhead_seconds"] / frame["seconds"].where(
+        frame["seconds"] > 0
+    )
+    names = {"forward_rows": "forward_rows_timed"}
+    frame = frame.rename(columns=names)
+    metrics = ["seconds", "model_seconds", "overhead_seconds", "overhead_share"]
+    metrics.append("forward_rows_timed")
+    long = frame.melt(["stage", *UNIT_KEYS], metrics, "metric", "value")
+    return long.astype({"value": "float64"})[columns]
+
+
+def _families(unit_rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean over seeds, then over data sets, per stage, family and metric."""
+    by_set = unit_rows.groupby(["stage", "metric", "model", "dataset"], sort=False)["value"]
+    per_set = by_set.agg(value="mean", n_defined="count").reset_index()
+    grouped = per_set.groupby(["stage", "metric", "model"], sort=False)
+    out = grouped.agg(value=("value", "mean"), n_defined=("n_defined", "sum")).reset_index()
+    return out.assign(level="family")
+
+
+def _rows_display(families: pd.DataFrame, units: Units) -> pd.DataFrame:
+    at = pick(families, stage="certify").set_index(["model", "metric"])["value"]
+    lines = []
+    for model in units.models:
+        formula = at.get((model, "forward_rows_formula"))
+        made = at.get((model, "forward_rows_mean"))
+        ratio = made / formula if pd.notna(formula) and pd.notna(made) else None
+        lines.append([model, number(formula, 1), number(made, 1), number(ratio, 3)])
+    return pd.DataFrame(lines, columns=["family", "formula", "made", "made / formula"])
+
+
+def _time(families: pd.DataFrame, units: Units) -> pd.DataFrame:
+    stages = list(dict.fromkeys(pick(families, metric="seconds")["stage"]))
+    lines = []
+    for stage in stages:
+        at = pick(families, stage=stage).set_index(["model", "metric"])["value"]
+        for model in units.models:
+            if (model, "seconds") not in at.index:
+                continue
+            share = at.get((model, "overhead_share"))
+            rows = at.get((model, "forward_rows_timed"))
+            lines.append(
+                [
+                    f"{stage}: {model}",
+                    UNDEFINED if pd.isna(rows) else f"{rows:,.0f}",
+                    number(at.get((model, "seconds")), 2),
+                    number(at.get((model, "model_seconds")), 2),
+                    number(at.get((model, "overhead_seconds")), 2),
+                    UNDEFINED if pd.isna(share) else f"{share:.0%}",
+                ]
+            )
+    columns = ["stage: family", "rows made", "seconds", "model seconds", "overhead", "overhead share"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def _time_note(timings: pd.DataFrame | None, timed: pd.DataFrame, units: Units) -> str:
+    if timed.empty:
+        return "No timing was collected for this run, so no time is shown."
+    seen = set(map(tuple, timed[UNIT_KEYS].drop_duplicates().itertuples(index=False)))
+    return (
+        f"Times: {len(seen)} of {len(units.expected)} units timed; they differ from run to run "
+        "and machine to machine. Overhead: wall time outside the model's own predict calls."
+    )

@@ -1,0 +1,229 @@
+# Configuration check, paths, grid, wildcard constraints and the functions rules use. No rules.
+
+import json
+from pathlib import Path
+
+import yaml
+
+from cfc.artifacts import canonical_json
+from cfc.config import check_config
+from cfc.errors import ConfigError, nearest
+from cfc.models.registry import MODULE_OF
+from cfc.provenance import code_hash
+from snakemake.exceptions import WorkflowError
+
+ROOT = Path(workflow.basedir)
+
+
+def checked_config():
+    """Return the configuration, or stop with every problem in it."""
+    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    # `--config seeds=1` and the like arrive as single values
+    for key in ("datasets", "models", "seeds"):
+        if isinstance(config.get(key), (str, int)):
+            config[key] = [config[key]]
+    try:
+        check_config(config, schema)
+    except ConfigError as error:
+        raise WorkflowError(str(error)) from None
+    return config
+
+
+checked_config()
+
+DATASETS, MODELS, SEEDS = config["datasets"], config["models"], config["seeds"]
+PRESET = config["preset"]
+# one folder for each kind of source, so that switching between them overwrites nothing
+DATA = "data/openml" if config["data_dir"] is None else "data/local"
+RESULTS = f"results/{config['run']}"
+# what depends on the protocol; other presets share the data and the models of the run
+AUDIT = RESULTS if PRESET == "paper" else f"{RESULTS}/{PRESET}"
+REGISTERED = list(config["dataset_registry"]), list(config["model_registry"])
+GPU_MODELS = [m for m, entry in config["model_registry"].items() if entry.get("gpu")]
+CPU_MODELS = [m for m in config["model_registry"] if m not in GPU_MODELS]
+UNIT = "{dataset}/{model}/seed{seed}"
+
+TABLES = [
+    "predictive",
+    "brittle_auroc",
+    "brittle_aggregate",
+    "cost",
+    "nominal_vs_stable",
+    "seed_variance",
+    "budget",
+    "capture_curve",
+    "case_degradation",
+]
+FIGURES = ["brittle_ranking", "capture_curve", "case_degradation"]
+
+
+def one_of(names):
+    """Return a regular expression that matches exactly these names (nothing, if there are none)."""
+    return "|".join(names) if names else "(?!)"
+
+
+wildcard_constraints:
+    dataset=one_of(sorted(config["dataset_registry"])),
+    model=one_of(sorted(config["model_registry"])),
+    seed=r"\d+",
+
+
+def unit_files(pattern, datasets=None, models=None):
+    """Return the pattern filled in for every unit, of the run's data sets and models by default."""
+    return [
+        pattern.format(dataset=d, model=m, seed=s)
+        for d in datasets or DATASETS
+        for m in models or MODELS
+        for s in SEEDS
+    ]
+
+
+def data_files(pattern):
+    """Return the pattern filled in for the run's data sets and seeds."""
+    return [pattern.format(dataset=d, seed=s) for d in DATASETS for s in SEEDS]
+
+
+TABLE_FILES = [
+    f"{AUDIT}/tables/{t}.{kind}"
+    for t in TABLES
+    for kind in ("parquet", "csv", "md", "html")
+]
+FIGURE_FILES = [
+    f"{AUDIT}/figures/{f}.{kind}" for f in FIGURES for kind in ("svg", "png")
+]
+
+
+# --- parameters: canonical JSON of exactly the settings a rule uses, and the hash of its code ---
+
+
+def settings(value):
+    """Return a configuration value as canonical JSON: equal settings give equal text."""
+    return canonical_json(value)
+
+
+_code = {}
+
+
+def code(script, model=None, part=None):
+    """Return the hash of the code a script runs.
+
+    Some modules are named at run time only: that of a model family, a table or a figure.
+    """
+    entry = config["model_registry"].get(model, {}) if model else {}
+    part = part or MODULE_OF.get(model)
+    key = (script, part, entry.get("class"))
+    if key not in _code:
+        also = [part] if part else []
+        _code[key] = code_hash(ROOT / "scripts" / script, also=also)
+        source = (entry.get("class") or "").rpartition(":")[0]
+        if source.endswith(".py"):
+            _code[key] += code_hash(ROOT / source)
+    return _code[key]
+
+
+def dataset_settings(wildcards):
+    return settings(config["dataset_registry"][wildcards.dataset])
+
+
+def acquire_data_params(wildcards):
+    entry = config["dataset_registry"][wildcards.dataset]
+    local = config["data_dir"] if entry["source"]["kind"] == "openml" else None
+    return settings({"entry": entry, "data_dir": local})
+
+
+def prepare_data_params(wildcards):
+    return settings(
+        {
+            "entry": config["dataset_registry"][wildcards.dataset],
+            "grouping": config["grouping"],
+            **config["preprocess"],
+        }
+    )
+
+
+def train_model_params(wildcards):
+    entry = config["model_registry"][wildcards.model]
+    return settings(
+        {"params": entry.get("params", {}), "class": entry.get("class")}
+    )
+
+
+def train_model_code(wildcards):
+    return code("train_model.py", wildcards.model)
+
+
+def certify_cases_code(wildcards):
+    return code("certify_cases.py", wildcards.model)
+
+
+def stress_cases_code(wildcards):
+    return code("stress_cases.py", wildcards.model)
+
+
+def table_code(table):
+    return code("build_table.py", part=f"cfc.tables.{table}")
+
+
+def certificate_pattern(wildcards):
+    return f"{AUDIT}/certify/{UNIT}.parquet"
+
+
+def figure_code(figure):
+    return code("draw_figure.py", part=f"cfc.figures.{figure}")
+
+
+def protocol_settings():
+    return settings({"preset": PRESET, **config["presets"][PRESET]})
+
+
+def evaluation_settings():
+    return settings(
+        {
+            **config["evaluate"],
+            "tau_p": config["labels"]["tau_p"],
+            "label_rules": list(config["labels"]["rules"]),
+            "n_severities": len(config["presets"][PRESET]["severities"]),
+        }
+    )
+
+
+def table_settings():
+    """What every table states about its run, besides the evaluation's settings."""
+    return settings(
+        {
+            "run": config["run"],
+            "preset": PRESET,
+            "datasets": {d: config["dataset_registry"][d]["title"] for d in DATASETS},
+            "models": {m: config["model_registry"][m]["title"] for m in MODELS},
+            "seeds": SEEDS,
+            "evaluation": json.loads(evaluation_settings()),
+        }
+    )
+
+
+# --- memory and time: measured on covertype, the largest set; see config/README.md -------------
+
+
+def is_large(wildcards):
+    rows = config["dataset_registry"][wildcards.dataset].get("rows") or 0
+    return rows > 200_000
+
+
+def small_mem_mb(wildcards, attempt):
+    return 1000 * attempt
+
+
+def data_mem_mb(wildcards, attempt):
+    return (4000 if is_large(wildcards) else 1500) * attempt
+
+
+def train_mem_mb(wildcards, attempt):
+    return (5500 if is_large(wildcards) else 2000) * attempt
+
+
+def train_runtime(wildcards, attempt):
+    return (60 if is_large(wildcards) else 15) * attempt
+
+
+def audit_mem_mb(wildcards, attempt):
+    return (2500 if is_large(wildcards) else 1500) * attempt

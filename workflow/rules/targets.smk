@@ -1,0 +1,83 @@
+# Names to ask for: a stage, a data set, a family or a pair. `snakemake -n adult_xgboost` and so on.
+# Every registered data set and family can be asked for, in this run's selection or not.
+
+STAGES = {
+    "acquire": [f"{DATA}/{d}.parquet" for d in DATASETS],
+    "split": data_files(f"{RESULTS}/split/{{dataset}}/seed{{seed}}.parquet"),
+    "preprocess": data_files(f"{RESULTS}/preprocess/{{dataset}}/seed{{seed}}.parquet"),
+    "train": unit_files(f"{RESULTS}/train/{UNIT}.parquet"),
+    "certify": CERTIFICATE_FILES,
+    "stress": unit_files(f"{AUDIT}/stress/{UNIT}.parquet"),
+    "label": unit_files(f"{AUDIT}/label/{UNIT}.parquet"),
+    "rank": unit_files(f"{AUDIT}/rank/{UNIT}.parquet"),
+    "evaluate": METRIC_FILES,
+    "tables": TABLE_FILES,
+    "figures": FIGURE_FILES,
+}
+for stage, files in STAGES.items():
+
+    rule:
+        name:
+            stage
+        localrule: True
+        input:
+            files,
+
+
+for dataset in REGISTERED[0]:
+
+    rule:
+        name:
+            dataset
+        localrule: True
+        input:
+            unit_files(f"{AUDIT}/evaluate/{UNIT}.parquet", datasets=[dataset]),
+
+
+for model in REGISTERED[1]:
+
+    rule:
+        name:
+            model
+        localrule: True
+        input:
+            unit_files(f"{AUDIT}/evaluate/{UNIT}.parquet", models=[model]),
+
+
+for dataset in REGISTERED[0]:
+    for model in REGISTERED[1]:
+
+        rule:
+            name:
+                f"{dataset}_{model}"
+            localrule: True
+            input:
+                unit_files(
+                    f"{AUDIT}/evaluate/{UNIT}.parquet",
+                    datasets=[dataset],
+                    models=[model],
+                ),
+
+
+TARGETS = ["all", *STAGES, *REGISTERED[0], *REGISTERED[1]]
+TARGETS += [f"{dataset}_{model}" for dataset in REGISTERED[0] for model in REGISTERED[1]]
+
+
+def unknown_target_input(wildcards):
+    """Stop at a target that is no known name, naming the nearest ones."""
+    words = wildcards.unknown.replace("/", "_")
+    raise WorkflowError(
+        f"unknown target {wildcards.unknown!r}; {nearest(words, TARGETS)}. A target is a stage "
+        "(such as tables), a data set, a model, <data set>_<model>, or the path of a file."
+    )
+
+
+# Answers for every name without a rule: its input function stops with the nearest known names.
+rule unknown_target:
+    localrule: True
+    input:
+        unknown_target_input,
+    output:
+        "{unknown}",
+    wildcard_constraints:
+        unknown=r"(?!results/|data/)[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)?",
