@@ -1,6 +1,5 @@
 """Entry of the table rules: build one table from the metrics of all units."""
 
-from importlib import import_module
 from pathlib import Path
 
 from _job import logged, params_of, provenance
@@ -12,6 +11,7 @@ def main(job):
 
     from cfc.artifacts import read_json, read_table
     from cfc.evaluate import EvaluationSettings
+    from cfc.tables import build_table
     from cfc.tables.base import TableContext
     from cfc.tables.render import write_table_files
 
@@ -36,8 +36,8 @@ def main(job):
         timings=pd.DataFrame(timings) if timings else None,
         certificates=certificates if "certificates" in params else None,
     )
-    module = import_module(f"cfc.tables.{params['table']}")
-    result = module.build(
+    result = build_table(
+        params["table"],
         pa.concat_tables([read_table(file) for file in job.input.units]),
         expected,
         EvaluationSettings(**config["evaluation"]),

@@ -7,7 +7,7 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_HOME = {
+LOADED_ON_USE = {
     "Protocol": "cfc.protocol",
     "PRESETS": "cfc.protocol",
     "Groups": "cfc.groups",
@@ -16,12 +16,12 @@ _HOME = {
     "StressSettings": "cfc.stress",
     "stress_cases": "cfc.stress",
 }
-__all__ = [*_HOME, "__version__"]
+__all__ = [*LOADED_ON_USE, "__version__"]
 
 
 def __getattr__(name: str):
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
+    if name in LOADED_ON_USE:
+        return getattr(import_module(LOADED_ON_USE[name]), name)
     raise AttributeError(f"module 'cfc' has no attribute {name!r}")
 
 

@@ -26,10 +26,26 @@ _KEY = b"cfc"
 def canonical_json(obj: Any) -> str:
     """Return JSON with sorted keys and no spare blanks: equal values give equal text.
 
+    A whole number is written without a fraction, so 1 and 1.0, which are equal, read alike.
+
     Raises:
         ValueError: the object holds NaN or infinity, which JSON cannot say.
     """
-    return json.dumps(obj, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
+    return json.dumps(
+        _whole(obj), sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain
+    )
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_whole(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _whole(value.tolist())
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
 
 
 def _plain(value: Any) -> Any:
@@ -66,10 +82,11 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
         ArtifactError: the disk or quota is full.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    holder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    temporary = holder / path.name
+    holder = None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        holder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        temporary = holder / path.name
         yield temporary
         if path.is_dir() and temporary.is_dir():
             shutil.rmtree(path)
@@ -82,7 +99,8 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
             ) from error
         raise
     finally:
-        shutil.rmtree(holder, ignore_errors=True)
+        if holder:
+            shutil.rmtree(holder, ignore_errors=True)
 
 
 def write_text(text: str, path: str | os.PathLike) -> None:

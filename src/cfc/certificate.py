@@ -181,7 +181,8 @@ class _Job:
 def _check_inputs(X, groups, baseline, protocol, case_ids, noise_scale) -> None:
     if X.ndim != 2 or X.shape[1] != groups.n_coordinates:
         raise CfcError(
-            f"rows have shape {X.shape}, but the groups partition {groups.n_coordinates} coordinates"
+            f"rows have shape {X.shape}, but the groups partition {groups.n_coordinates} "
+            "coordinates"
         )
     if baseline.shape != (X.shape[1],):
         raise CfcError(f"the baseline has shape {baseline.shape}, expected ({X.shape[1]},)")
@@ -206,7 +207,7 @@ def _degradations(job: _Job) -> list[tuple[str, float]]:
 
 
 def _certify_chunk(X: np.ndarray, ids: np.ndarray | None, job: _Job) -> dict[str, np.ndarray]:
-    n, d = X.shape
+    n = len(X)
     n_groups = len(job.groups)
     one_step = np.repeat(X[:, None, :], 1 + n_groups, axis=1)
     for number, (_, index) in enumerate(job.groups):

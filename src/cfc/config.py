@@ -3,7 +3,6 @@
 Everything that is wrong is said at once, each with its place and the nearest valid name.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,8 +10,6 @@ from cfc.errors import ConfigError, ProblemList, nearest
 from cfc.labels import LabelRule
 from cfc.protocol import Protocol
 from cfc.stress import StressSettings
-
-_ADDITIONAL = re.compile(r"'([^']*)'")
 
 
 def schema_problems(value: Any, schema: Mapping[str, Any], where: str = "") -> list[str]:
@@ -55,17 +52,19 @@ def check_config(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
 
 
 def _selection_problems(config: Mapping[str, Any]) -> Iterable[str]:
-    for key, registry in (("datasets", "dataset_registry"), ("models", "model_registry")):
-        known = config.get(registry) or {}
+    registries = {
+        key: value if isinstance(value := config.get(registry), Mapping) else {}
+        for key, registry in (("datasets", "dataset_registry"), ("models", "model_registry"))
+    }
+    for key, known in registries.items():
         for name in _texts(config.get(key)):
             if name not in known:
                 yield f"{key}: {name!r} is not defined; {nearest(name, known)}"
-    both = sorted(set(config.get("dataset_registry") or {}) & set(config.get("model_registry") or {}))
-    for name in both:
+    for name in sorted(set(registries["datasets"]) & set(registries["models"]), key=str):
         yield f"{name!r} is both a data set and a model; targets could not tell them apart"
-    presets = config.get("presets") or {}
-    if isinstance(presets, Mapping) and config.get("preset") not in presets:
-        yield f"preset: {config.get('preset')!r} is not defined; {nearest(str(config.get('preset')), presets)}"
+    preset, presets = config.get("preset"), config.get("presets")
+    if isinstance(preset, str) and isinstance(presets, Mapping) and preset not in presets:
+        yield f"preset: {preset!r} is not defined; {nearest(preset, presets)}"
 
 
 def _texts(value: Any) -> list[str]:
@@ -89,7 +88,7 @@ def _meaning_problems(config: Mapping[str, Any]) -> Iterable[str]:
     try:
         settings = StressSettings.from_mapping(stress)
     except ConfigError as error:
-        yield f"stress: {error}"
+        yield from _each("stress", error)
     except (KeyError, TypeError):
         return
     labels = config.get("labels")
@@ -106,13 +105,22 @@ def _said_by(build, place: str) -> Iterable[str]:
     try:
         build()
     except ConfigError as error:
-        yield f"{place}: {error}"
+        yield from _each(place, error)
     except TypeError as error:
         yield f"{place}: {error}"
 
 
+def _each(place: str, error: ConfigError) -> Iterable[str]:
+    """Return the problems an error lists, one by one under their place."""
+    head, *problems = str(error).splitlines()
+    for problem in problems or [head]:
+        yield f"{place}: {problem.removeprefix('  - ')}"
+
+
 def _cell_problems(name: str, rule: Mapping[str, Any], settings: StressSettings) -> Iterable[str]:
     for operator, grid in rule["cells"].items():
+        if not isinstance(grid, list):
+            continue  # the schema has said so
         if operator not in settings.severities:
             yield (
                 f"labels.rules.{name}: stress operator {operator!r} is not run; "

@@ -22,9 +22,8 @@ import pyarrow as pa
 from cfc import metrics
 from cfc.artifacts import lists_to_matrix, to_numpy
 from cfc.errors import ArtifactError, ConfigError
-from cfc.ranking import SCORES
+from cfc.ranking import SCORES, SIGNS
 
-SIGNS = ("paper", "risk")
 SCHEMA = pa.schema(
     [
         ("dataset", pa.string()),
@@ -78,6 +77,8 @@ class EvaluationSettings:
     bootstrap_seed: int = 0
 
     def __post_init__(self):
+        for name in ("budgets", "curve_budgets", "label_rules"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         if not 0 < self.tau_p <= 1:
             raise ConfigError(f"tau_p is {self.tau_p}: give a confidence in (0, 1]")
         if min(self.min_positive, self.min_negative) < 1:

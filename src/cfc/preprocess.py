@@ -6,6 +6,7 @@ would print alike).
 """
 
 import logging
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from cfc.artifacts import atomic_path
 from cfc.baselines import Coordinate
 from cfc.data.registry import DatasetSpec, FieldSpec
-from cfc.errors import ArtifactError, DataError, ProblemList
+from cfc.errors import ArtifactError, DataError, ModelError, ProblemList
 from cfc.groups import Groups, merge_redundant
 
 logger = logging.getLogger(__name__)
@@ -210,27 +211,43 @@ class Preprocessor:
         return Groups.of_fields(blocks, self.field_indices, len(self.coordinates), grouping)
 
     def save(self, path: Path) -> None:
-        """Write the fitted transformer as a skops file (no pickle)."""
-        from skops import io
+        """Write the fitted transformer as a skops file (no pickle), equal bytes for equal fits."""
+        from cfc.models.sklearn_files import dumps
 
         with atomic_path(path) as temporary:
-            io.dump(self.transformer, temporary)
+            temporary.write_bytes(dumps(self.transformer))
 
     @classmethod
     def load(cls, path: Path, fields: Sequence[FieldSpec]) -> "Preprocessor":
         """Read a transformer written by `save`.
 
         Raises:
-            ArtifactError: the file holds types other than the declared ones.
+            ArtifactError: the file is missing or damaged, holds types other than the declared ones,
+                or was fitted on other fields.
         """
-        from skops import io
+        from cfc.models.sklearn_files import loads
 
         own = {f"{__name__}.{c.__name__}" for c in (MarkersToMissing, AbsenceIndicators)}
         own.add("numpy.dtype")
-        strange = set(io.get_untrusted_types(file=path)) - own
-        if strange:
-            raise ArtifactError(f"{path} holds unexpected types: {', '.join(sorted(strange))}")
-        return cls.describe(io.load(path, trusted=sorted(own)), fields)
+        try:
+            transformer = loads(
+                Path(path).read_bytes(), expected=ColumnTransformer, trusted=sorted(own)
+            )
+        except FileNotFoundError as error:
+            raise ArtifactError(f"{path} does not exist") from error
+        except ModelError as error:
+            raise ArtifactError(f"{path}: {error}; rerun preprocess") from error
+        except (zipfile.BadZipFile, KeyError) as error:
+            raise ArtifactError(
+                f"{path} cannot be read as a skops file ({error}); delete it and rerun preprocess"
+            ) from error
+        found = [name for name, _, _ in transformer.transformers_]
+        if found != [f"field{i}" for i in range(len(fields))]:
+            raise ArtifactError(
+                f"{path} was fitted on {len(found)} fields, but {len(fields)} are declared; "
+                "rerun preprocess"
+            )
+        return cls.describe(transformer, fields)
 
 
 def _field_transformer(spec: FieldSpec):
@@ -249,7 +266,7 @@ def _outputs(fitted, spec: FieldSpec) -> Iterable[tuple[str, str | None, bool]]:
     if spec.kind == "nominal":
         for category in fitted.categories_[0]:
             name = _level_name(category)
-            yield "level", name, category is np.nan or name in spec.unavailable
+            yield "level", name, _is_absent(category) or name in spec.unavailable
         return
     yield "value", None, False
     absence = fitted.transformer_list[1][1]
@@ -259,8 +276,13 @@ def _outputs(fitted, spec: FieldSpec) -> Iterable[tuple[str, str | None, bool]]:
         yield "indicator", "missing", True
 
 
+def _is_absent(category: Any) -> bool:
+    # by value: a NaN read from a file is not the object `np.nan`
+    return isinstance(category, float) and np.isnan(category)
+
+
 def _level_name(category: Any) -> str:
-    return "missing" if isinstance(category, float) and np.isnan(category) else str(category)
+    return "missing" if _is_absent(category) else str(category)
 
 
 def _nominal(column: pd.Series) -> np.ndarray:

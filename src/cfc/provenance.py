@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cfc import LOADED_ON_USE
 from cfc.artifacts import canonical_json, sha256_text
 
 PACKAGE_ROOT = Path(__file__).resolve().parent
@@ -60,6 +61,8 @@ def _module_file(name: str) -> Path | None:
     for candidate in (base.with_suffix(".py"), base / "__init__.py"):
         if len(parts) > 1 and candidate.is_file():
             return candidate
+    if len(parts) == 2 and parts[1] in LOADED_ON_USE:
+        return _module_file(LOADED_ON_USE[parts[1]])
     return PACKAGE_ROOT / "__init__.py" if len(parts) == 1 else None
 
 

@@ -125,7 +125,11 @@ def certify_ones(weights, **settings):
     """Certificate of the row of ones with x̄ = 0: removing group i takes weights[i] away."""
     count = len(weights)
     return certify(
-        np.ones((1, count)), singles(count), np.zeros(count), logistic(weights), Protocol(**settings)
+        np.ones((1, count)),
+        singles(count),
+        np.zeros(count),
+        logistic(weights),
+        Protocol(**settings),
     )
 
 
@@ -308,9 +312,7 @@ def test_sign_noise_moves_numeric_coordinates_by_the_severity():
     X = np.array([[1.0, 2.0, 5.0], [3.0, 4.0, 6.0]])
     ids, scale = np.array([7, 9]), np.array([0.5, 2.0, 0.0])
     protocol = Protocol(operators=("sign_noise",), severities=(0.5, 1.0), depth=1, seed=3)
-    found = certify(
-        X, singles(3), np.zeros(3), predict, protocol, case_ids=ids, noise_scale=scale
-    )
+    found = certify(X, singles(3), np.zeros(3), predict, protocol, case_ids=ids, noise_scale=scale)
     states = asked[-1].reshape(2, 2, 3)
     signs = np.where(uniforms(3, "sign_noise", ids, 0, np.zeros(1), 3)[:, 0] < 0.5, -1, 1)
     for level, severity in enumerate((0.5, 1.0)):

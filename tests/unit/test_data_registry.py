@@ -1,9 +1,18 @@
 import copy
+import json
 
 import pytest
 import yaml
 
-from cfc.data.registry import _ENTRY_KEYS, _FIELD_KEYS, _SOURCE_KEYS, DatasetSpec, load_registry
+from cfc.artifacts import canonical_json
+from cfc.data.registry import (
+    _ENTRY_KEYS,
+    _FIELD_KEYS,
+    _SOURCE_KEYS,
+    DatasetSpec,
+    load_registry,
+    portable_entry,
+)
 from cfc.errors import ConfigError
 
 ENTRY = {
@@ -179,6 +188,15 @@ def test_shipped_registry_is_valid(shipped):
     )
     assert all(f.markers == (-7.0, -8.0, -9.0) for f in registry["heloc"].fields)
     assert registry["bank"].field_named("pdays").markers == (-1.0,)
+
+
+def test_column_order_survives_canonical_json(shipped):
+    for key, entry in shipped["dataset_registry"].items():
+        spec = DatasetSpec.from_mapping(key, entry)
+        again = DatasetSpec.from_mapping(key, json.loads(canonical_json(portable_entry(entry))))
+        assert again == spec
+        assert list(again.domain_groups) == list(spec.domain_groups)
+        assert again.field_names == tuple(entry["fields"])
 
 
 def test_schema_accepts_the_shipped_registry_and_refuses_typos(shipped, repository):

@@ -157,7 +157,9 @@ def test_shipped_rules_equal_brute_force(shipped, name):
 
 
 def test_what_was_not_run_is_named():
-    with pytest.raises(ConfigError, match=r"'dropout', which is not run; nearest known|known: mask"):
+    with pytest.raises(
+        ConfigError, match=r"'dropout', which is not run; nearest known|known: mask"
+    ):
         brittle(rule("mean", cells={"dropout": [0.1]}), **calm())
     with pytest.raises(ConfigError, match=r"mask at severity 0\.3, but it runs at 0\.1, 0\.2"):
         brittle(rule("mean", cells={"mask": [0.3]}), **calm())

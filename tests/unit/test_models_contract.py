@@ -153,23 +153,24 @@ print(json.dumps(out))
 """
 
 
-def run_child(tmp_path, threads):
+def start_child(folder, threads):
     code = CHILD.format(
-        paths=[SRC, str(Path(__file__).parent)], threads=threads, folder=str(tmp_path)
+        paths=[SRC, str(Path(__file__).parent)], threads=threads, folder=str(folder)
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    return subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
 def children(tmp_path_factory):
-    return [
-        run_child(tmp_path_factory.mktemp(f"child{i}"), threads)
-        for i, threads in enumerate((1, 2))
-    ]
+    started = [start_child(tmp_path_factory.mktemp("child"), threads) for threads in (1, 2)]
+    results = []
+    for child in started:
+        out, err = child.communicate(timeout=180)
+        assert child.returncode == 0, err
+        results.append(json.loads(out.splitlines()[-1]))
+    return results
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -163,7 +163,7 @@ def test_saving_again_replaces_the_folder(tmp_path):
     assert first.model_hash() != second.model_hash()
 
 
-OWN = '''
+OWN = """
 import numpy as np
 from cfc.models import Model, Param
 
@@ -194,7 +194,7 @@ class Prior(Model):
 
 class Unfinished(Model):
     family = "unfinished"
-'''
+"""
 
 
 def test_a_family_of_ones_own_from_a_file(tmp_path):

@@ -185,7 +185,8 @@ def test_bounds_and_ends(problem):
 @given(problems())
 def test_without_any_group_the_prediction_is_the_baseline_s(problem):
     X, groups, baseline, model, protocol = problem
-    whole = Protocol.from_mapping({**protocol.to_dict(), "depth": len(groups), "operators": ["all"]})
+    changes = {"depth": len(groups), "operators": ["all"]}
+    whole = Protocol.from_mapping({**protocol.to_dict(), **changes})
     found = certify(X, groups, baseline, model, whole)
     expected = model(baseline[None])[0]
     assert np.array_equal(found.path_proba[:, -1], np.tile(expected, (len(X), 1)))
@@ -213,7 +214,7 @@ thresholds = st.sampled_from([0.25, 0.5, 0.75, 1.0, np.inf])
 
 
 @FAST
-@given(collapses, collapses, budgets, budgets, st.lists(thresholds, min_size=3, max_size=3), thresholds)
+@given(collapses, collapses, budgets, budgets, st.lists(thresholds, min_size=3), thresholds)
 def test_u_grows_with_each_component(rcma, more, budget, other, partial, threshold):
     def u(rcma, budget, partial):
         value = combine(np.array([rcma]), np.array([budget]), np.array([partial]), (1 / 3,) * 3)[0]

@@ -25,9 +25,11 @@ def test_philox_known_answers(counter, key, expected):
 
 
 def test_philox_works_on_arrays_at_once():
-    counters = tuple(np.array(column) for column in zip(*[c for c, _, _ in KNOWN[:1]] * 2, strict=True))
-    words = philox4x32(counters, KNOWN[0][1])
-    assert [w.tolist() for w in words] == [[value] * 2 for value in KNOWN[0][2]]
+    counter, key, expected = KNOWN[2]
+    words = philox4x32((np.array([[counter[0]], [0]]), *map(np.array, counter[1:])), key)
+    assert [int(w[0, 0]) for w in words] == list(expected)
+    alone = philox4x32(tuple(np.array([c]) for c in (0, *counter[1:])), key)
+    assert [int(w[1, 0]) for w in words] == [int(w[0]) for w in alone]
 
 
 def test_uniforms_are_the_top_24_bits_of_the_documented_counter():

@@ -288,7 +288,9 @@ def test_misfits_are_refused(data):
 
 def test_settings_report_every_mistake():
     with pytest.raises(ConfigError) as caught:
-        StressSettings({"maks": (0.1,), "mask": (0.0, 1.5), "swap": (0.1, 0.1)}, {"mask": 0, "swap": 2})
+        StressSettings(
+            {"maks": (0.1,), "mask": (0.0, 1.5), "swap": (0.1, 0.1)}, {"mask": 0, "swap": 2}
+        )
     message = str(caught.value)
     for part in ("'maks' is unknown; nearest known: mask", "severities of mask",
                  "severities of swap", "draws of mask: 0", "the same operators"):  # fmt: skip

@@ -7,6 +7,7 @@ import yaml
 
 from cfc.artifacts import canonical_json
 from cfc.config import check_config
+from cfc.data.registry import portable_entry
 from cfc.errors import ConfigError, nearest
 from cfc.models.registry import MODULE_OF
 from cfc.provenance import code_hash
@@ -121,20 +122,25 @@ def code(script, model=None, part=None):
     return _code[key]
 
 
+def dataset_entry(wildcards):
+    """Return a data set's entry in a form whose order survives canonical JSON."""
+    return portable_entry(config["dataset_registry"][wildcards.dataset])
+
+
 def dataset_settings(wildcards):
-    return settings(config["dataset_registry"][wildcards.dataset])
+    return settings(dataset_entry(wildcards))
 
 
 def acquire_data_params(wildcards):
     entry = config["dataset_registry"][wildcards.dataset]
     local = config["data_dir"] if entry["source"]["kind"] == "openml" else None
-    return settings({"entry": entry, "data_dir": local})
+    return settings({"entry": dataset_entry(wildcards), "data_dir": local})
 
 
 def prepare_data_params(wildcards):
     return settings(
         {
-            "entry": config["dataset_registry"][wildcards.dataset],
+            "entry": dataset_entry(wildcards),
             "grouping": config["grouping"],
             **config["preprocess"],
         }
@@ -193,8 +199,8 @@ def table_settings():
         {
             "run": config["run"],
             "preset": PRESET,
-            "datasets": {d: config["dataset_registry"][d]["title"] for d in DATASETS},
-            "models": {m: config["model_registry"][m]["title"] for m in MODELS},
+            "datasets": DATASETS,
+            "models": MODELS,
             "seeds": SEEDS,
             "evaluation": json.loads(evaluation_settings()),
         }

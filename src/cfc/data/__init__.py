@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cfc.data.registry import DatasetSpec, FieldSpec, SourceSpec, load_registry
+from cfc.data.registry import DatasetSpec, FieldSpec, SourceSpec, load_registry, portable_entry
 from cfc.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ __all__ = [
     "acquire",
     "describe",
     "load_registry",
+    "portable_entry",
     "read_dataset",
 ]
 

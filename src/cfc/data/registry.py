@@ -35,6 +35,7 @@ _ENTRY_KEYS = (
     "unavailable_codes",
     "note",
 )
+_ORDERED_KEYS = ("fields", "indicator_families", "domain_groups")
 _REQUIRED_KEYS = ("title", "source", "target", "classes", "fields")
 _FIELD_KEYS = ("kind", "markers", "unavailable")
 
@@ -178,6 +179,21 @@ class DatasetSpec:
         return _Reader(key, mapping).spec()
 
 
+def portable_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry whose order survives JSON with sorted keys.
+
+    The order of ``fields`` is the column order, so it may not be lost where an entry travels as
+    canonical JSON: the maps whose order counts become lists of ``[name, value]`` pairs, which
+    :meth:`DatasetSpec.from_mapping` reads as well.
+    """
+    return {
+        key: [[k, v] for k, v in value.items()]
+        if key in _ORDERED_KEYS and isinstance(value, Mapping)
+        else value
+        for key, value in entry.items()
+    }
+
+
 def load_registry(mapping: Mapping[str, Any]) -> dict[str, DatasetSpec]:
     """Build every spec of a ``dataset_registry`` mapping, in its order.
 
@@ -274,6 +290,8 @@ class _Reader:
         value = self.entry.get(name)
         if value is None:
             return {}
+        if name in _ORDERED_KEYS and isinstance(value, list) and all(map(_is_pair, value)):
+            return dict(value)
         if not isinstance(value, Mapping):
             self.problems.append(f"{name}: expected a mapping, got {type(value).__name__}")
             return {}
@@ -509,6 +527,10 @@ class _Reader:
         total = sum(spec.class_counts.values())
         if spec.rows is not None and spec.class_counts and total != spec.rows:
             self.problems.append(f"class_counts: they add up to {total}, but rows is {spec.rows}")
+
+
+def _is_pair(item: Any) -> bool:
+    return isinstance(item, (list, tuple)) and len(item) == 2 and isinstance(item[0], str)
 
 
 def _repeated(items: list) -> list:

@@ -3,7 +3,7 @@
 import json
 import tempfile
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import catboost
 import numpy as np
@@ -26,7 +26,7 @@ class CatBoostModel(Model):
     model_file = "model.cbm"
     magic = b"CBM1"
     library = "catboost"
-    PARAMS = {
+    PARAMS: ClassVar[dict[str, Param]] = {
         "iterations": Param(1000, "most boosting rounds", low=1),
         "early_stopping_rounds": Param(50, "rounds without improvement before a stop", low=1),
         "learning_rate": Param(0.1, "shrinkage of every tree", low=1e-6, high=1.0),
@@ -91,9 +91,7 @@ class CatBoostModel(Model):
     @classmethod
     def _from_bytes(cls, content: bytes, base: dict[str, Any]) -> Self:
         classifier = _from_cbm(content)
-        expect(
-            len(classifier.feature_names_) == base["n_features"], "it has other coordinates"
-        )
+        expect(len(classifier.feature_names_) == base["n_features"], "it has other coordinates")
         return cls(classifier, **base)
 
 
@@ -118,6 +116,7 @@ def _strip(content: bytes) -> bytes:
         if key in metadata.keys():  # noqa: SIM118 - the proxy has no __contains__
             del metadata[key]
     params = json.loads(metadata["params"])
-    params.get("system_options", {}).pop("thread_count", None)
+    for section in ("system_options", "flat_params"):
+        params.get(section, {}).pop("thread_count", None)
     metadata["params"] = json.dumps(params, sort_keys=True)
     return _to_cbm(classifier)

@@ -32,7 +32,7 @@ class _ForestModel(Model):
     magic = b"PK"
     library = "scikit-learn"
     estimator_class: ClassVar[type]
-    PARAMS = {
+    PARAMS: ClassVar[dict[str, Param]] = {
         "n_estimators": Param(300, "trees", low=1),
         "max_leaf_nodes": Param(8192, "most leaves of a tree, best split first", low=2),
         "min_samples_leaf": Param(2, "fewest training rows of a leaf", low=1),
@@ -94,9 +94,7 @@ class _ForestModel(Model):
         estimator = loads(content, expected=cls.estimator_class, trusted=_TRUSTED)
         expect(len(estimator.estimators_) > 0, "the forest has no trees")
         for member in estimator.estimators_:
-            check_tree(
-                member.tree_, n_features=base["n_features"], n_classes=base["n_classes"]
-            )
+            check_tree(member.tree_, n_features=base["n_features"], n_classes=base["n_classes"])
         return cls(estimator, **base)
 
 

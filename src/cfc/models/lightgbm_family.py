@@ -1,7 +1,7 @@
 """LightGBM: ``lightgbm``."""
 
 import re
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import lightgbm
 import numpy as np
@@ -21,7 +21,7 @@ class LightGBMModel(Model):
     model_file = "model.txt"
     magic = b"tree\n"
     library = "lightgbm"
-    PARAMS = {
+    PARAMS: ClassVar[dict[str, Param]] = {
         "n_estimators": Param(500, "most boosting rounds", low=1),
         "early_stopping_rounds": Param(30, "rounds without improvement before a stop", low=1),
         "learning_rate": Param(0.1, "shrinkage of every tree", low=1e-6, high=1.0),

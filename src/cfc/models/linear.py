@@ -3,7 +3,7 @@
 import logging
 import warnings
 from functools import cache
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -35,7 +35,7 @@ class LogisticRegressionModel(Model):
     model_file = "model.skops"
     magic = b"PK"
     library = "scikit-learn"
-    PARAMS = {
+    PARAMS: ClassVar[dict[str, Param]] = {
         "C": Param(1.0, "inverse strength of the L2 penalty", low=1e-12),
         "max_iter": Param(1000, "most L-BFGS iterations", low=1),
         "tol": Param(1e-4, "stop when the largest gradient component is below this", low=0.0),

@@ -13,7 +13,8 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from itertools import pairwise
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -59,9 +60,7 @@ class MLP(nn.Module):
         super().__init__()
         width = params["width"]
         sizes = [n_features] + [width] * params["n_layers"]
-        self.hidden = nn.ModuleList(
-            nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False)
-        )
+        self.hidden = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.head = nn.Linear(width, n_classes)
         self.dropout = nn.Dropout(params["dropout"])
 
@@ -200,7 +199,7 @@ class MLPModel(_NeuralModel):
     family = "mlp"
     stream = "mlp"
     network_class = MLP
-    PARAMS = {
+    PARAMS: ClassVar[dict[str, Param]] = {
         "n_layers": Param(3, "hidden layers", low=1),
         "width": Param(256, "units of a hidden layer", low=1),
     } | _TRAINING
@@ -212,7 +211,7 @@ class ResMLPModel(_NeuralModel):
     family = "resmlp"
     stream = "resmlp"
     network_class = ResMLP
-    PARAMS = {
+    PARAMS: ClassVar[dict[str, Param]] = {
         "n_blocks": Param(3, "residual blocks", low=1),
         "width": Param(128, "units carried along the skip connections", low=1),
         "hidden": Param(256, "units inside a block", low=1),
@@ -233,7 +232,7 @@ class FragilityRegularisedResMLPModel(ResMLPModel):
     """
 
     family = "fr_resmlp"
-    PARAMS = ResMLPModel.PARAMS | {
+    PARAMS: ClassVar[dict[str, Param]] = ResMLPModel.PARAMS | {
         "alpha": Param(0.5, "weight of the symmetric Kullback-Leibler term", low=0.0),
         "beta": Param(0.1, "weight of the margin term", low=0.0),
         "min_groups": Param(1, "fewest groups degraded in a row", low=1),
@@ -303,9 +302,7 @@ class Degradation:
     Draws come from NumPy on the CPU, so they are the same on every device.
     """
 
-    def __init__(
-        self, data: TrainingData, params: dict[str, Any], device: torch.device, seed: int
-    ):
+    def __init__(self, data: TrainingData, params: dict[str, Any], device: torch.device, seed: int):
         self._random = np.random.default_rng(seed)
         self._params = params
         self._n_groups = len(data.groups)
@@ -396,9 +393,7 @@ class _Training:
                     f"{self.family.family}: the loss is no longer finite in epoch {epoch + 1}; "
                     "lower learning_rate"
                 )
-            self.history.append(
-                {"epoch": epoch, "train_loss": train_loss, "valid_nll": valid_nll}
-            )
+            self.history.append({"epoch": epoch, "train_loss": train_loss, "valid_nll": valid_nll})
             self.epoch_seconds.append(seconds)
             log.info(
                 "%s: epoch %d/%d, train loss %.5f, valid NLL %.5f, %.1f s",
@@ -411,9 +406,7 @@ class _Training:
             )
             if valid_nll < best_loss:
                 best_loss, self.best_epoch = valid_nll, epoch
-                best_weights = {
-                    k: v.detach().clone() for k, v in self.network.state_dict().items()
-                }
+                best_weights = {k: v.detach().clone() for k, v in self.network.state_dict().items()}
             elif epoch - self.best_epoch >= self.params["patience"]:
                 break
         self.network.load_state_dict(best_weights)

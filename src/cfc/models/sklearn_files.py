@@ -1,14 +1,16 @@
 """Scikit-learn models as skops files that are equal for equal models.
 
-skops names parts of a file after memory addresses and stamps them with the time of day. Here the
-parts are renumbered in the order in which the schema mentions them and stamped with a fixed date,
-so equal models give equal bytes. On the way in, every type in the file is checked against an
-explicit list.
+skops names parts of a file after memory addresses and stamps them with the time of day, and a
+tree's node records have unused bytes that hold chance values. Here the parts are renumbered in the
+order in which the schema mentions them and stamped with a fixed date, and the unused bytes are
+zeroed, so equal models give equal bytes. On the way in, every type in the file is checked against
+an explicit list.
 """
 
 import io
 import json
 import re
+import sys
 import zipfile
 from typing import Any
 
@@ -16,8 +18,25 @@ import numpy as np
 
 from cfc.errors import ModelError
 
+_HEAVY = ("torch", "cupy", "dask", "jax")  # array libraries scikit-learn has adapters for
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date a zip archive can hold
 _NUMBER = re.compile(r"\d+")
+
+
+def skops_io():
+    """Return ``skops.io``, imported without the array libraries it would pull in.
+
+    On import it lists every estimator by importing all of scikit-learn, adapters for torch
+    included: seconds of start-up that no scikit-learn model needs.
+    """
+    hidden = [name for name in _HEAVY if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))
+    try:
+        import skops.io
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+    return skops.io
 
 
 def dumps(estimator: Any, *, compress_level: int = 1) -> bytes:
@@ -28,9 +47,7 @@ def dumps(estimator: Any, *, compress_level: int = 1) -> bytes:
         compress_level: zip level 1..9. Level 1 shrinks a forest about fourfold; higher levels
             cost several times the time for a few per cent.
     """
-    import skops.io
-
-    stored = skops.io.dumps(estimator)
+    stored = skops_io().dumps(estimator)
     out = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(stored)) as source,
@@ -39,7 +56,7 @@ def dumps(estimator: Any, *, compress_level: int = 1) -> bytes:
         schema = json.loads(source.read("schema.json"))
         names = _renumber(schema)
         for old, new in names.items():
-            target.writestr(_entry(new), source.read(old))
+            target.writestr(_entry(new), _without_padding(source.read(old)))
         text = json.dumps(schema, sort_keys=True, separators=(",", ":"))
         target.writestr(_entry("schema.json"), text)
     return out.getvalue()
@@ -51,6 +68,21 @@ def _entry(name: str) -> zipfile.ZipInfo:
     info.create_system = 3  # the default differs between operating systems
     info.external_attr = 0o600 << 16
     return info
+
+
+def _without_padding(content: bytes) -> bytes:
+    """Zero the unused bytes between the fields of a record array: they hold chance values."""
+    if content[:6] != b"\x93NUMPY":
+        return content
+    array = np.load(io.BytesIO(content), allow_pickle=False)
+    if array.dtype.names is None:
+        return content
+    clean = np.zeros(array.shape, dtype=array.dtype)
+    for name in array.dtype.names:
+        clean[name] = array[name]
+    buffer = io.BytesIO()
+    np.save(buffer, clean, allow_pickle=False)
+    return buffer.getvalue()
 
 
 def _renumber(node: Any) -> dict[str, str]:
@@ -86,12 +118,11 @@ def loads(content: bytes, *, expected: type, trusted: list[str]) -> Any:
     Raises:
         ModelError: other types inside, or another estimator.
     """
-    import skops.io
-
-    unexpected = sorted(set(skops.io.get_untrusted_types(data=content)) - set(trusted))
+    reader = skops_io()
+    unexpected = sorted(set(reader.get_untrusted_types(data=content)) - set(trusted))
     if unexpected:
         raise ModelError(f"unexpected types in the file: {', '.join(unexpected)}")
-    estimator = skops.io.loads(content, trusted=trusted)
+    estimator = reader.loads(content, trusted=trusted)
     if type(estimator) is not expected:
         raise ModelError(f"holds a {type(estimator).__name__}, not a {expected.__name__}")
     return estimator

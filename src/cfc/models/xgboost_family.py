@@ -1,6 +1,6 @@
 """XGBoost: ``xgboost``."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xgboost
@@ -20,7 +20,7 @@ class XGBoostModel(Model):
     model_file = "model.ubj"
     magic = b"{L"
     library = "xgboost"
-    PARAMS = {
+    PARAMS: ClassVar[dict[str, Param]] = {
         "n_estimators": Param(500, "most boosting rounds", low=1),
         "early_stopping_rounds": Param(30, "rounds without improvement before a stop", low=1),
         "learning_rate": Param(0.1, "shrinkage of every tree", low=1e-6, high=1.0),
@@ -55,9 +55,7 @@ class XGBoostModel(Model):
         if data.n_classes > 2:
             settings["num_class"] = data.n_classes
         train = xgboost.QuantileDMatrix(data.X_train, data.y_train, nthread=threads)
-        valid = xgboost.QuantileDMatrix(
-            data.X_valid, data.y_valid, nthread=threads, ref=train
-        )
+        valid = xgboost.QuantileDMatrix(data.X_valid, data.y_valid, nthread=threads, ref=train)
         curve: dict[str, dict[str, list[float]]] = {}
         booster = xgboost.train(
             settings,

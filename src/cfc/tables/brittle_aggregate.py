@@ -5,7 +5,9 @@ import pandas as pd
 
 from cfc.evaluate import EvaluationSettings
 from cfc.tables.base import (
+    METRIC_KEYS,
     UNDEFINED,
+    UNIT_KEYS,
     TableContext,
     TableResult,
     Unit,
@@ -22,6 +24,7 @@ from cfc.tables.brittle_auroc import ranking_notes
 from cfc.tables.comparison import SCHEMES, gains, intervals, rule_matrix
 
 TITLE = "Aggregate brittle-case AUROC and gain over the strongest non-certificate score"
+KEYS = [*UNIT_KEYS, *METRIC_KEYS]
 COMPARISONS = ("auroc", "gain_vs_risk", "gain_vs_paper")
 
 
@@ -30,19 +33,23 @@ def build(
 ) -> TableResult:
     """Return the table.
 
-    Data: one row per label rule, score, sign and metric (``auroc``; ``gain_vs_risk`` and
-    ``gain_vs_paper``, the difference to the strongest confidence score of that sign) with
-    columns value, low and high of each bootstrap scheme (``units_low`` ...), reference,
-    share_not_improving, n_defined, n_undefined.
+    Data, level ``aggregate``: one row per label rule, score, sign and metric (``auroc``;
+    ``gain_vs_risk`` and ``gain_vs_paper``, the difference to the strongest confidence score of
+    that sign) with value, low and high of each bootstrap scheme (``units_low`` ...), reference,
+    share_not_improving, n_defined, n_undefined. Level ``unit``: the AUROC of each unit, or the
+    reason why it has none.
     """
     units = Units(rows, expected)
     ranking = select_ranking(units, ["auroc"], settings)
     parts = [_rule_data(ranking, rule, settings) for rule in settings.label_rules]
-    data = pd.concat(parts, ignore_index=True)
+    top = pd.concat(parts, ignore_index=True).assign(level="aggregate")
+    unit_rows = ranking[[*KEYS, "value", "reason"]].assign(level="unit")
+    data = pd.concat([top, unit_rows], ignore_index=True)
+    data = data[["level", *[c for c in data.columns if c != "level"]]]
     displays: list = []
     notes = units.notes()
     for rule in settings.label_rules:
-        own = pick(data, label_rule=rule)
+        own = pick(top, label_rule=rule)
         displays += [
             (f"Label rule `{rule}`: AUROC and gain in the risk sign", _main(own)),
             (f"Label rule `{rule}`: other intervals, gain in the paper's sign", _other(own)),

@@ -2,14 +2,10 @@
 
 import pandas as pd
 
-from cfc.evaluate import (
-    SIGNS,
-    EvaluationSettings,
-    capture_metric,
-    ceiling_metric,
-    false_conf_metric,
-)
+from cfc.evaluate import EvaluationSettings, capture_metric, ceiling_metric, false_conf_metric
+from cfc.ranking import SIGNS
 from cfc.tables.base import (
+    UNIT_KEYS,
     TableContext,
     TableResult,
     Unit,
@@ -38,7 +34,13 @@ def build(
     ceiling = [ceiling_metric(q) for q in settings.budgets]
     wrong = false_conf_metric(settings.false_conf_budget)
     ranking = select_ranking(units, [*capture, "aurc"], settings)
-    by_rule = units.select("brittle", [*ceiling, "base_rate"], label_rule=settings.label_rules)
+    by_rule = pd.concat(
+        [
+            units.select("brittle", ceiling, label_rule=settings.label_rules),
+            _comparable_rates(units, ranking, settings),
+        ],
+        ignore_index=True,
+    )
     by_score = units.select("brittle", [wrong], score=scores_in(units), sign=SIGNS)
     pairs = score_signs(scores_in(units))
     kept = [p in pairs for p in zip(by_score["score"], by_score["sign"], strict=True)]
@@ -63,7 +65,7 @@ def build(
         "predictions as the cases sought; it does not depend on the label rule. (Read as brittle "
         "cases, it would be Capture at that budget.)",
         "AURC: mean share of brittle cases left while the top-ranked are escalated one by one; "
-        "lower is better, a ranking at random gives the base rate.",
+        "lower is better, a ranking at random gives the base rate, here over the same units.",
     ]
     return TableResult(
         "budget",
@@ -75,6 +77,21 @@ def build(
         notes,
         len(units.expected),
         units.n_evaluated,
+    )
+
+
+def _comparable_rates(
+    units: Units, ranking: pd.DataFrame, settings: EvaluationSettings
+) -> pd.DataFrame:
+    """Return the base rates, undefined where AURC is: the value a random ranking would have."""
+    rates = units.select("brittle", ["base_rate"], label_rule=settings.label_rules)
+    keys = ["label_rule", *UNIT_KEYS]
+    one = pick(ranking, score="fds", sign="risk", metric="aurc").set_index(keys)
+    at = pd.MultiIndex.from_frame(rates[keys])
+    defined = one["value"].reindex(at).notna().to_numpy()
+    reasons = one["reason"].reindex(at).to_numpy()
+    return rates.assign(
+        value=rates["value"].where(defined), reason=rates["reason"].where(defined, reasons)
     )
 
 
@@ -97,7 +114,9 @@ def _grid(
         )
     ceilings = [number(at[rule, "", "", ceiling_metric(q)]) for q in settings.budgets]
     lines.append(["ceiling", *ceilings, "", "", ""])
-    lines.append(["base rate", *[""] * len(ceilings), "", number(at[rule, "", "", "base_rate"]), ""])
+    lines.append(
+        ["base rate", *[""] * len(ceilings), "", number(at[rule, "", "", "base_rate"]), ""]
+    )
     columns = [
         "score",
         *[f"Capture@{q * 100:g}" for q in settings.budgets],

@@ -1,5 +1,7 @@
 """Table ``capture_curve``: mean capture against the review budget, for the figure."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -35,11 +37,15 @@ def build(
     """
     units = Units(rows, expected)
     budgets = {curve_metric(q): q for q in settings.curve_budgets}
-    top = pick(aggregate(select_ranking(units, list(budgets), settings)), level="aggregate")
+    # One rule at a time: the unit rows of all budgets and rules at once are many.
+    curves = [
+        pick(aggregate(select_ranking(units, list(budgets), only)), level="aggregate")
+        for only in (replace(settings, label_rules=(rule,)) for rule in settings.label_rules)
+    ]
     rates = units.select("brittle", ["base_rate"], label_rule=settings.label_rules)
     one = select_ranking(units, ["aurc"], settings)
     one = pick(one, score="fds", sign="risk")
-    data = pd.concat([top, *_ceilings(rates, one, settings)], ignore_index=True)
+    data = pd.concat([*curves, *_ceilings(rates, one, settings)], ignore_index=True)
     data["budget"] = data["metric"].map(budgets)
     data = data.rename(columns={"value": "capture"})
     data = data[["label_rule", "score", "sign", "budget", "capture", "n_defined", "n_undefined"]]

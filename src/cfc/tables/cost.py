@@ -18,9 +18,10 @@ from cfc.tables.base import (
 TITLE = "Cost of certificates and held-out stress"
 FORMULAS = {
     "certify": "1 + G + (K − 1) + |P||Λ| rows a case",
-    "stress": "Σ operators (severities × draws) rows a high-confidence case",
+    "stress": "the sum over operators of severities × draws, rows a high-confidence case",
 }
-_TIMED = ["seconds", "model_seconds", "forward_rows"]
+# Fitting is no forward pass: its time is no overhead of the scoring beside it.
+_NO_OVERHEAD = ("train",)
 
 
 def build(
@@ -42,7 +43,7 @@ def build(
     data = pd.concat([unit_rows.assign(level="unit"), families], ignore_index=True)
     data = data[["level", *columns, "n_defined"]]
     data[["dataset", "model"]] = data[["dataset", "model"]].astype(object).fillna("")
-    displays = [("Forward rows a certified case", _rows_display(families, units))]
+    displays = [("Forward rows a case", _rows_display(families, units))]
     if not timed.empty:
         displays.append(("Time a unit, mean over data sets and seeds", _time(families, units)))
     notes = units.notes()
@@ -50,7 +51,8 @@ def build(
     notes += [f"Formula of {stage}: {text}." for stage, text in FORMULAS.items()]
     notes.append(
         "Made: rows really sent to the model; states that coincide are sent once, so it can stay "
-        "below the formula. Both are means over cases, units and data sets."
+        "below the formula. Both are means over cases, then seeds, then data sets. A dash: the "
+        "stage recorded no formula."
     )
     notes.append(_time_note(context.timings, timed, units))
     return TableResult(
@@ -72,14 +74,13 @@ def _timed(timings: pd.DataFrame | None, units: Units) -> pd.DataFrame:
         return pd.DataFrame(columns=columns).astype({"value": "float64"})
     keep = pd.MultiIndex.from_frame(timings[UNIT_KEYS]).isin(units.expected)
     frame = timings[keep].copy()
-    frame["overhead_seconds"] = frame["seconds"] - frame["model_seconds"]
-    frame["overhead_share"] = frame["overhead_seconds"] / frame["seconds"].where(
-        frame["seconds"] > 0
-    )
-    names = {"forward_rows": "forward_rows_timed"}
-    frame = frame.rename(columns=names)
+    spent = frame["seconds"].where(~frame["stage"].isin(_NO_OVERHEAD))
+    frame["overhead_seconds"] = spent - frame["model_seconds"]
+    frame["overhead_share"] = frame["overhead_seconds"] / spent.where(spent > 0)
+    frame = frame.rename(columns={"forward_rows": "forward_rows_timed"})
     metrics = ["seconds", "model_seconds", "overhead_seconds", "overhead_share"]
-    metrics.append("forward_rows_timed")
+    metrics += ["forward_rows_timed"]
+    metrics += [c for c in ("rows_per_case", "rows_per_case_formula") if c in frame]
     long = frame.melt(["stage", *UNIT_KEYS], metrics, "metric", "value")
     return long.astype({"value": "float64"})[columns]
 
@@ -94,14 +95,21 @@ def _families(unit_rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rows_display(families: pd.DataFrame, units: Units) -> pd.DataFrame:
-    at = pick(families, stage="certify").set_index(["model", "metric"])["value"]
     lines = []
-    for model in units.models:
-        formula = at.get((model, "forward_rows_formula"))
-        made = at.get((model, "forward_rows_mean"))
-        ratio = made / formula if pd.notna(formula) and pd.notna(made) else None
-        lines.append([model, number(formula, 1), number(made, 1), number(ratio, 3)])
-    return pd.DataFrame(lines, columns=["family", "formula", "made", "made / formula"])
+    for stage in FORMULAS:
+        at = pick(families, stage=stage).set_index(["model", "metric"])["value"]
+        names = ("forward_rows_formula", "forward_rows_mean")
+        if stage != "certify":
+            names = ("rows_per_case_formula", "rows_per_case")
+        for model in units.models:
+            formula, made = (at.get((model, name)) for name in names)
+            if formula is None and made is None:
+                continue
+            both = pd.notna(formula) and pd.notna(made)
+            ratio = made / formula if both else None
+            cells = [number(formula, 1), number(made, 1), number(ratio, 3)]
+            lines.append([f"{stage}: {model}", *cells])
+    return pd.DataFrame(lines, columns=["stage: family", "formula", "made", "made / formula"])
 
 
 def _time(families: pd.DataFrame, units: Units) -> pd.DataFrame:
@@ -124,8 +132,8 @@ def _time(families: pd.DataFrame, units: Units) -> pd.DataFrame:
                     UNDEFINED if pd.isna(share) else f"{share:.0%}",
                 ]
             )
-    columns = ["stage: family", "rows made", "seconds", "model seconds", "overhead", "overhead share"]
-    return pd.DataFrame(lines, columns=columns)
+    columns = ["stage: family", "rows made", "seconds", "model seconds", "overhead"]
+    return pd.DataFrame(lines, columns=[*columns, "overhead share"])
 
 
 def _time_note(timings: pd.DataFrame | None, timed: pd.DataFrame, units: Units) -> str:
@@ -134,5 +142,6 @@ def _time_note(timings: pd.DataFrame | None, timed: pd.DataFrame, units: Units) 
     seen = set(map(tuple, timed[UNIT_KEYS].drop_duplicates().itertuples(index=False)))
     return (
         f"Times: {len(seen)} of {len(units.expected)} units timed; they differ from run to run "
-        "and machine to machine. Overhead: wall time outside the model's own predict calls."
+        "and machine to machine. Overhead: wall time of the stage outside the model's own "
+        "predict calls. For train, seconds is fitting and model seconds is scoring all rows."
     )

@@ -4,6 +4,7 @@ import pandas as pd
 
 from cfc.evaluate import EvaluationSettings
 from cfc.tables.base import (
+    MISSING_FILE,
     UNDEFINED,
     TableContext,
     TableResult,
@@ -52,6 +53,7 @@ def build(
         cells.groupby(["model", "metric"], sort=False)
         .agg(
             value=("value", "mean"),
+            n_datasets=("value", "count"),
             n_defined=("n_defined", "sum"),
             n_undefined=("n_undefined", "sum"),
         )
@@ -67,11 +69,13 @@ def build(
     notes = units.notes()
     for metric, (_, name, _, _) in METRICS.items():
         wanted = pick(unit_rows, metric=metric)
+        wanted = wanted[wanted["reason"] != MISSING_FILE]
         if wanted["value"].isna().any():
             notes += undefined_notes(wanted, name)
     notes += [
         "Cells: mean ± standard deviation over seeds (a seed sets both the split and the model); "
-        "the last row is the mean over data sets. Best in bold, second underlined.",
+        "the last row is the mean over data sets, and says so where a family is undefined on some. "
+        "Best in bold, second underlined.",
         "AUROC and average precision: of class 1 for two classes, one-vs-rest macro mean for "
         "more. Brier: mean of (p₁ − y)² for two classes, summed over classes for more.",
         "RCMA, flip budget and FDS: over a uniform sample of the test split. RCMA divides by "
@@ -113,11 +117,21 @@ def _grid(cells, families, units: Units, metric: str, better: bool, digits: int)
         values = [at["value"].get(model) for model in units.models]
         texts = [_cell(at, model, digits) for model in units.models]
         rows.append([dataset, *mark_best(values, texts, larger_is_better=better)])
-    at = pick(families, metric=metric).set_index("model")["value"]
-    values = [at.get(model) for model in units.models]
-    texts = [number(value, digits) for value in values]
-    rows.append(["mean", *mark_best(values, texts, larger_is_better=better)])
+    at = pick(families, metric=metric).set_index("model")
+    rows.append(["mean", *_mean_row(at, units, better, digits)])
     return pd.DataFrame(rows, columns=["data set", *units.models])
+
+
+def _mean_row(at: pd.DataFrame, units: Units, better: bool, digits: int) -> list[str]:
+    """Return the means over data sets; one over fewer of them says so and is not compared."""
+    total = len(units.datasets)
+    values, texts = [], []
+    for model in units.models:
+        value, count = at["value"].get(model), at["n_datasets"].get(model, 0)
+        partly = 0 < count < total
+        values.append(None if partly else value)
+        texts.append(number(value, digits) + (f" ({count} of {total})" if partly else ""))
+    return mark_best(values, texts, larger_is_better=better)
 
 
 def _cell(at: pd.DataFrame, model: str, digits: int) -> str:

@@ -1,0 +1,49 @@
+"""The hash of a rule's code covers every library file its script really imports."""
+
+import subprocess
+import sys
+
+import pytest
+
+from cfc.models.registry import MODULE_OF
+from cfc.provenance import code_files
+
+pytestmark = pytest.mark.workflow
+ENTRIES = {
+    "acquire_data": ("cfc.data", "cfc.data.sources", "cfc.data.openml_source"),
+    "split_rows": ("cfc.stages.split",),
+    "prepare_data": ("cfc.stages.preprocess",),
+    "train_model": ("cfc.stages.train", MODULE_OF["lr"]),
+    "certify_cases": ("cfc.stages.certify", MODULE_OF["rf"]),
+    "stress_cases": ("cfc.stages.stress", MODULE_OF["rf"]),
+    "label_cases": ("cfc.stages.label",),
+    "rank_cases": ("cfc.stages.rank",),
+    "evaluate_unit": ("cfc.evaluate",),
+    "build_table": ("cfc.tables.base", "cfc.tables.render", "cfc.tables.cost"),
+    "draw_figure": ("cfc.figures.capture_curve",),
+}
+
+
+@pytest.mark.parametrize("script", sorted(ENTRIES))
+def test_imported_files_are_hashed(repository, script):
+    code = (
+        "import sys, importlib\n"
+        f"for name in {ENTRIES[script]!r}: importlib.import_module(name)\n"
+        "print('\\n'.join(m.__file__ for n, m in sorted(sys.modules.items())"
+        " if n.split('.')[0] == 'cfc' and getattr(m, '__file__', None)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(repository / "src"), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    runtime = [m for m in ENTRIES[script] if m.startswith(("cfc.models", "cfc.tables", "cfc.fig"))]
+    hashed = {str(f) for f in code_files(repository / "scripts" / f"{script}.py", also=runtime)}
+    assert set(done.stdout.split()) <= hashed
+
+
+def test_every_rule_has_a_script_of_its_own_listed_here(repository):
+    scripts = {p.stem for p in (repository / "scripts").glob("*.py")} - {"_job"}
+    assert scripts == set(ENTRIES)

@@ -1,0 +1,171 @@
+"""The workflow really run: outputs, a second run, killing and resuming, locks, full logs."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+pytestmark = pytest.mark.workflow
+TIMED = ("cost", ".timings.json", "benchmarks", "logs")
+
+
+def contents(folder) -> dict[str, str]:
+    """Return the hash of every result that does not depend on the clock."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted((folder / "results").rglob("*"))
+        if path.is_file() and not any(word in str(path) for word in TIMED)
+    }
+
+
+def test_a_second_run_does_nothing(finished):
+    outcome = finished()
+    assert outcome.code == 0
+    assert "Nothing to be done" in outcome.text
+
+
+def test_outputs_are_there_and_describe_themselves(finished):
+    run = finished.folder / "results/tiny"
+    for table in ("predictive", "brittle_auroc", "brittle_aggregate", "cost", "budget"):
+        for kind in ("parquet", "csv", "md", "html"):
+            assert (run / f"tables/{table}.{kind}").stat().st_size > 0
+    for figure in ("brittle_ranking", "capture_curve", "case_degradation"):
+        assert (run / f"figures/{figure}.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+        assert "<svg" in (run / f"figures/{figure}.svg").read_text()[:2000]
+    file = run / "certify/breast_cancer/lr/seed0.parquet"
+    facts = json.loads(pq.read_schema(file).metadata[b"cfc"])
+    for key in (
+        "schema_version",
+        "config_hash",
+        "code_hash",
+        "protocol",
+        "protocol_hash",
+        "inputs",
+        "versions",
+        "groups",
+        "classes",
+        "baseline",
+    ):
+        assert key in facts, key
+    assert facts["groups"]["grouping"] == "domain"
+    assert len(facts["groups"]["names"]) == 10
+
+
+def test_each_job_has_a_log_with_versions_seed_and_settings(finished):
+    logs = finished.folder / "results/tiny/logs"
+    log = (logs / "train_model_gpu/breast_cancer/mlp/seed0.log").read_text()
+    for words in ('"seed":0', '"max_epochs":3', '"torch"', "epoch 3", "finished in"):
+        assert words in log, words
+
+
+def test_a_failed_job_leaves_its_traceback_in_the_log_and_keeps_the_rest(workflow, tmp_path):
+    (tmp_path / "broken.yaml").write_text(
+        yaml.safe_dump({"model_registry": {"mlp": {"params": {"max_epoch": 3}}}})
+    )
+    outcome = workflow("evaluate", overlays=("config/tiny.yaml", tmp_path / "broken.yaml"))
+    assert outcome.code != 0
+    assert "unknown parameter 'max_epoch'; nearest known: max_epochs" in outcome.text
+    log = tmp_path / "results/tiny/logs/train_model_gpu/breast_cancer/mlp/seed0.log"
+    assert "Traceback" in log.read_text()
+    assert (tmp_path / "results/tiny/evaluate/breast_cancer/lr/seed0.parquet").is_file()
+    assert not list((tmp_path / "results/tiny/train/breast_cancer/mlp").glob("*"))
+
+
+def start(workflow, *arguments):
+    return subprocess.Popen(
+        [*workflow.command(*arguments), "--cores", "2"],
+        cwd=workflow.folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def wait_for(condition, process, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline, "the stage was not reached in time"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["acquire_data", "prepare_data", "train_model_gpu", "certify_cases", "stress_cases"],
+)
+def test_killed_in_a_stage_and_resumed_gives_the_same_bytes(finished, workflow, rule):
+    process = start(workflow)
+    logs = workflow.folder / "results/tiny/logs" / rule
+    try:
+        wait_for(lambda: list(logs.rglob("*.log")) if logs.exists() else False, process)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert workflow("--unlock").code == 0
+    outcome = workflow()
+    assert outcome.code == 0, outcome.text
+    assert contents(workflow.folder) == contents(finished.folder)
+    leftovers = [p for p in workflow.folder.rglob(".*.parquet.*") if ".snakemake" not in str(p)]
+    assert not leftovers or rule  # temporary folders of a killed job are hidden and harmless
+
+
+def test_two_runs_in_one_folder_are_refused(workflow):
+    process = start(workflow, "breast_cancer_mlp")
+    try:
+        locks = workflow.folder / ".snakemake/locks"
+        wait_for(lambda: locks.exists() and any(locks.iterdir()), process)
+        outcome = workflow("breast_cancer_lr")
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert outcome.code != 0
+    assert "lock" in outcome.text.lower()
+
+
+def test_a_damaged_result_is_named_and_made_again(finished, tmp_path):
+    from conftest import Workflow
+
+    copy = tmp_path / "copy"
+    shutil.copytree(finished.folder, copy)
+    file = copy / "results/tiny/certify/breast_cancer/lr/seed0.parquet"
+    file.write_bytes(file.read_bytes()[:500])
+    workflow = Workflow(copy)
+    outcome = workflow("label", "--forcerun", "label_cases")
+    assert outcome.code != 0
+    assert "cannot be read as Parquet" in outcome.text
+    file.unlink()
+    assert workflow().code == 0
+    assert contents(copy) == contents(finished.folder)
+
+
+def test_the_report_is_one_page_with_tables_and_figures(finished):
+    target = finished.folder / "report.html"
+    outcome = finished("--report", str(target))
+    assert outcome.code == 0, outcome.text
+    text = target.read_text()
+    for words in ("brittle_auroc", "predictive", "capture_curve", "case_degradation"):
+        assert words in text
+    target.unlink()
+
+
+def test_the_light_jobs_load_no_heavy_library(repository):
+    code = (
+        "import sys; sys.path.insert(0, 'src')\n"
+        "from cfc.models.registry import get_family\n"
+        "import cfc.stages.certify, cfc.stages.stress, cfc.stages.train\n"
+        "get_family('lr')\n"
+        "heavy = {'torch', 'shap', 'xgboost', 'lightgbm', 'catboost', 'matplotlib', 'openml'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
