@@ -49,7 +49,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile workflow
-	$(BIN)/codespell src scripts workflow config tests docs benchmarks README.md CHANGELOG.md
+	$(BIN)/codespell src scripts tools workflow config benchmarks README.md CHANGELOG.md
 	$(BIN)/snakemake --lint
 
 format: $(VENV)/.dev

@@ -83,7 +83,6 @@ def measure(run: Path, dataset: str, family: str, cases: int, repeats: int) -> d
         total.append(time.perf_counter() - start)
         inside.append(result.model_seconds)
         single.append(seconds(lambda: model.predict_proba(states)))
-    del states
     few = 10
     loop = seconds(lambda: one_row_at_a_time(X[:few], *call, result.order[:few])) / few
     before = peak_mb()

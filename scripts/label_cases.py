@@ -10,8 +10,7 @@ def main(job):
 
     config = params_of(job)["config"]
     rules = {
-        name: LabelRule.from_mapping(name, values)
-        for name, values in config.pop("rules").items()
+        name: LabelRule.from_mapping(name, values) for name, values in config.pop("rules").items()
     }
     table = label_unit(
         read_table(job.input.certificates), read_table(job.input.stress), rules, **config

@@ -18,9 +18,7 @@ def main(job):
         max_levels=config["max_levels"],
     )
     preprocessor.save(job.output.transformer)
-    prepared.write(
-        job.output.matrix, job.output.description, job.output.baselines, provenance(job)
-    )
+    prepared.write(job.output.matrix, job.output.description, job.output.baselines, provenance(job))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,9 @@ def main() -> None:
         )
     facts = read_metadata(options.file)
     figure = draw_certificate(frame.iloc[0].to_dict(), facts["groups"]["names"], facts["classes"])
-    figure.savefig(options.out, dpi=150, metadata={"Date": None} if options.out.suffix == ".svg" else None)
+    figure.savefig(
+        options.out, dpi=150, metadata={"Date": None} if options.out.suffix == ".svg" else None
+    )
     print(f"case {frame.iloc[0]['case_id']} -> {options.out}")
 
 

@@ -1,4 +1,7 @@
-"""Say where the results of a run are, with its main table: python tools/show_run.py results/demo."""
+"""Say where the results of a run are, with its main table.
+
+python tools/show_run.py results/demo
+"""
 
 import sys
 from pathlib import Path
@@ -8,7 +11,9 @@ def main(folder: Path) -> None:
     table = folder / "tables" / "brittle_aggregate.md"
     if not table.is_file():
         sys.exit(f"{folder} has no finished tables; run snakemake first")
-    print(table.read_text(encoding="utf-8"))
+    # up to the second heading: the headline label rule; the file holds all of them
+    print("## ".join(table.read_text(encoding="utf-8").split("## ")[:2]))
+    print(f"All label rules, both signs, intervals and notes: {table}\n")
     print("Results of this run:")
     print(f"  tables   {folder / 'tables'}/  (Parquet, CSV, Markdown, HTML)")
     print(f"  figures  {folder / 'figures'}/  (SVG, PNG)")

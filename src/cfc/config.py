@@ -81,6 +81,15 @@ def _meaning_problems(config: Mapping[str, Any]) -> Iterable[str]:
     presets = config.get("presets")
     for name, values in (presets if isinstance(presets, Mapping) else {}).items():
         yield from _said_by(lambda v=values, n=name: Protocol.from_mapping(v, n), f"presets.{name}")
+    labels, audit = config.get("labels"), config.get("audit")
+    if isinstance(labels, Mapping) and isinstance(audit, Mapping):
+        tau_p, threshold = labels.get("tau_p"), audit.get("threshold")
+        numbers = isinstance(tau_p, (int, float)) and isinstance(threshold, (int, float))
+        if numbers and tau_p < threshold:
+            yield (
+                f"labels.tau_p: {tau_p} is below audit.threshold {threshold}; cases between the "
+                "two would not be stressed and never be called brittle"
+            )
     stress = config.get("stress")
     if not isinstance(stress, Mapping):
         return
@@ -91,7 +100,6 @@ def _meaning_problems(config: Mapping[str, Any]) -> Iterable[str]:
         yield from _each("stress", error)
     except (KeyError, TypeError):
         return
-    labels = config.get("labels")
     rules = labels.get("rules") if isinstance(labels, Mapping) else None
     for name, values in (rules if isinstance(rules, Mapping) else {}).items():
         if not isinstance(values, Mapping):

@@ -34,6 +34,7 @@ class CountedPredictor:
     n_classes: int = 0
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Return the model's probabilities [n, C] of rows [n, d], checked and counted."""
         start = time.perf_counter()
         proba = np.asarray(self.predict(rows))
         self.seconds += time.perf_counter() - start

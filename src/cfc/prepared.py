@@ -164,7 +164,5 @@ def arrays_hash(arrays: Sequence[np.ndarray]) -> str:
         if array.dtype == object:
             parts.append(sha256_text("\n".join(map(str, array.tolist()))))
         else:
-            parts.append(
-                f"{array.dtype.str}{array.shape}{hashlib.sha256(array.data).hexdigest()}"
-            )
+            parts.append(f"{array.dtype.str}{array.shape}{hashlib.sha256(array.data).hexdigest()}")
     return sha256_text("|".join(parts))[:16]

@@ -180,9 +180,7 @@ class Preprocessor:
                 scale[self.field_indices[spec.name][0]] = float(value[-1].var_[0] > 0)
         return scale
 
-    def groups(
-        self, grouping: str, spec: DatasetSpec, table: pd.DataFrame | None = None
-    ) -> Groups:
+    def groups(self, grouping: str, spec: DatasetSpec, table: pd.DataFrame | None = None) -> Groups:
         """Return the groups of one grouping.
 
         Args:
@@ -303,9 +301,7 @@ def _as_matrix_of_objects(table: pd.DataFrame, fields: Sequence[FieldSpec]) -> p
     ).astype({str(i): object for i, f in enumerate(fields) if f.kind == "nominal"})
 
 
-def associations(
-    table: pd.DataFrame, fields: Sequence[FieldSpec]
-) -> dict[tuple[str, str], float]:
+def associations(table: pd.DataFrame, fields: Sequence[FieldSpec]) -> dict[tuple[str, str], float]:
     """Return how strongly each pair of fields is associated, in [0, 1].
 
     Two numeric fields: |Spearman| over rows where both are present. Any other pair: bias-corrected
@@ -362,4 +358,3 @@ def cramers_v(a: np.ndarray, b: np.ndarray) -> float:
 def coordinate_records(coordinates: Sequence[Coordinate]) -> list[dict[str, Any]]:
     """Return coordinates as JSON records."""
     return [asdict(c) for c in coordinates]
-

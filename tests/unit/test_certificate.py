@@ -281,6 +281,20 @@ def test_prefix_removes_the_first_share_of_the_path_rounded_up():
         assert found.lambda_star[0, 0] == expected
 
 
+def test_prefix_does_not_round_up_a_float_error():
+    # 0.55 * 20 is 11.000000000000002 in floating point: 11 removals, and the flip is the 12th
+    weights = [1.0] * 20 + [-8.5]
+    found = certify(
+        np.ones((1, 21)),
+        singles(21),
+        np.array([0.0] * 20 + [1]),
+        logistic(weights),
+        Protocol(operators=("prefix",), severities=(0.55, 0.6), depth=20),
+    )
+    assert found.flip_budget.tolist() == [12]
+    assert found.lambda_star[0, 0] == 0.6
+
+
 def test_greedy_reevaluates_after_each_removal():
     # P(1) high unless both x0 and x1 are gone, or x2 and x0: alone, no one-step drop but x2's
     leaves = {

@@ -188,6 +188,17 @@ def test_label_rules_must_look_at_what_is_run(config, schema):
         assert part in text
 
 
+def test_no_rule_may_look_below_the_audited_confidence(config, schema):
+    # such cases are not stressed, so they would be labelled 0 without having been looked at
+    config["labels"]["tau_p"] = 0.8
+    assert problems_of(config, schema) == [
+        "  - labels.tau_p: 0.8 is below audit.threshold 0.85; cases between the two would not be "
+        "stressed and never be called brittle"
+    ]
+    config["audit"]["threshold"] = 0.8
+    check_config(config, schema)
+
+
 @pytest.mark.parametrize("wrong", [None, 0, 0.5, "text", True, [], ["x"], {}, {"x": "y"}, [[1]]])
 def test_a_wrong_type_anywhere_is_a_message_not_a_crash(config, schema, wrong):
     # every place of the configuration takes its turn, the registries' insides excepted

@@ -386,6 +386,7 @@ def test_associations_look_at_present_values_only():
     assert found["marked", "gaps"] == pytest.approx(1)
     assert found["x", "flat"] == 0
     assert len(found) == 6
+    assert associations(table, fields[::-1])["flat", "x"] == 0
 
 
 def test_a_number_with_many_values_is_cut_at_its_deciles():

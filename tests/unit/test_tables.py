@@ -60,7 +60,9 @@ def context(units):
                 "stage": stage,
                 "seconds": 2.0 + s,
                 "model_seconds": 1.0,
-                "forward_rows": 500,
+                "forward_rows": 610,
+                "cases": 10,
+                "rows_per_case": 60,
             }
             for d, m, s in EXPECTED
             for stage in ("certify", "stress")
@@ -262,6 +264,9 @@ def test_cost_counts_and_times(built, rows, context):
     assert formula == 1 + 6 + 3 + 12
     seconds = pick(data, level="family", metric="overhead_seconds", model="lr", stage="stress")
     assert seconds["value"].item() == pytest.approx(1.5)
+    _, frame = built["cost"].displays[0]
+    stress = frame.set_index("stage: family").loc["stress: lr"]
+    assert (stress["formula"], stress["made"]) == ("60.0", "61.0")
     untimed = build_table("cost", rows, EXPECTED, SETTINGS, replace(context, timings=None))
     assert "No timing was collected" in " ".join(untimed.notes)
 

@@ -149,9 +149,7 @@ def prepare_data_params(wildcards):
 
 def train_model_params(wildcards):
     entry = config["model_registry"][wildcards.model]
-    return settings(
-        {"params": entry.get("params", {}), "class": entry.get("class")}
-    )
+    return settings({"params": entry.get("params", {}), "class": entry.get("class")})
 
 
 def train_model_code(wildcards):
@@ -233,3 +231,15 @@ def train_runtime(wildcards, attempt):
 
 def audit_mem_mb(wildcards, attempt):
     return (2500 if is_large(wildcards) else 1500) * attempt
+
+
+# --- targets ---------------------------------------------------------------------------------
+
+
+def unknown_target_input(wildcards):
+    """Stop at a target that is no known name, naming the nearest ones."""
+    words = "_".join(Path(wildcards.unknown).parts)
+    raise WorkflowError(
+        f"unknown target {wildcards.unknown!r}; {nearest(words, TARGETS)}. A target is a stage "
+        "(such as tables), a data set, a model, <data set>_<model>, or the path of a file."
+    )

@@ -19,9 +19,9 @@ for stage, files in STAGES.items():
     rule:
         name:
             stage
-        localrule: True
         input:
             files,
+        localrule: True
 
 
 for dataset in REGISTERED[0]:
@@ -29,9 +29,9 @@ for dataset in REGISTERED[0]:
     rule:
         name:
             dataset
-        localrule: True
         input:
             unit_files(f"{AUDIT}/evaluate/{UNIT}.parquet", datasets=[dataset]),
+        localrule: True
 
 
 for model in REGISTERED[1]:
@@ -39,9 +39,9 @@ for model in REGISTERED[1]:
     rule:
         name:
             model
-        localrule: True
         input:
             unit_files(f"{AUDIT}/evaluate/{UNIT}.parquet", models=[model]),
+        localrule: True
 
 
 for dataset in REGISTERED[0]:
@@ -50,34 +50,27 @@ for dataset in REGISTERED[0]:
         rule:
             name:
                 f"{dataset}_{model}"
-            localrule: True
             input:
                 unit_files(
                     f"{AUDIT}/evaluate/{UNIT}.parquet",
                     datasets=[dataset],
                     models=[model],
                 ),
+            localrule: True
 
 
 TARGETS = ["all", *STAGES, *REGISTERED[0], *REGISTERED[1]]
-TARGETS += [f"{dataset}_{model}" for dataset in REGISTERED[0] for model in REGISTERED[1]]
-
-
-def unknown_target_input(wildcards):
-    """Stop at a target that is no known name, naming the nearest ones."""
-    words = wildcards.unknown.replace("/", "_")
-    raise WorkflowError(
-        f"unknown target {wildcards.unknown!r}; {nearest(words, TARGETS)}. A target is a stage "
-        "(such as tables), a data set, a model, <data set>_<model>, or the path of a file."
-    )
+TARGETS += [
+    f"{dataset}_{model}" for dataset in REGISTERED[0] for model in REGISTERED[1]
+]
 
 
 # Answers for every name without a rule: its input function stops with the nearest known names.
 rule unknown_target:
-    localrule: True
     input:
         unknown_target_input,
     output:
         "{unknown}",
     wildcard_constraints:
         unknown=r"(?!results/|data/)[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)?",
+    localrule: True

@@ -27,7 +27,7 @@ class CatBoostModel(Model):
     magic = b"CBM1"
     library = "catboost"
     PARAMS: ClassVar[dict[str, Param]] = {
-        "iterations": Param(1000, "most boosting rounds", low=1),
+        "iterations": Param(500, "most boosting rounds", low=1),
         "early_stopping_rounds": Param(50, "rounds without improvement before a stop", low=1),
         "learning_rate": Param(0.1, "shrinkage of every tree", low=1e-6, high=1.0),
         "depth": Param(6, "depth of a symmetric tree", low=1, high=16),

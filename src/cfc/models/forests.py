@@ -2,9 +2,10 @@
 
 Leaves are bounded (``max_leaf_nodes``), best split first, so that the file and the memory of a
 forest have a ceiling that does not grow with the number of rows: a leaf costs about
-2 x (64 + 8 C) bytes, so 300 trees of 8,192 leaves and 7 classes are at most 0.6 GB in memory and
-about a quarter of that on disk. On sets of up to some 50,000 rows the bound does not bind;
-on covertype (348,607 training rows) it does and costs some accuracy against unbounded trees.
+2 x (64 + 8 C) bytes, so 300 trees of 8,192 leaves and 7 classes take 0.6 GB in memory. On covertype
+(348,607 training rows), where every tree reaches the bound, the file has 121 MB and fitting, saving
+and loading in one process peaked at 2.9 GB; the bound costs accuracy there against unbounded trees.
+On sets of up to some 50,000 rows it does not bind.
 """
 
 from typing import Any, ClassVar, Self

@@ -119,10 +119,14 @@ def loads(content: bytes, *, expected: type, trusted: list[str]) -> Any:
         ModelError: other types inside, or another estimator.
     """
     reader = skops_io()
-    unexpected = sorted(set(reader.get_untrusted_types(data=content)) - set(trusted))
-    if unexpected:
-        raise ModelError(f"unexpected types in the file: {', '.join(unexpected)}")
-    estimator = reader.loads(content, trusted=trusted)
+    from skops.io.exceptions import UntrustedTypesFoundException
+
+    try:
+        # The types are audited from the schema before any object is built.
+        estimator = reader.loads(content, trusted=trusted)
+    except UntrustedTypesFoundException as error:
+        found = str(error).splitlines()[0]
+        raise ModelError(f"unexpected types in the file: {found}") from error
     if type(estimator) is not expected:
         raise ModelError(f"holds a {type(estimator).__name__}, not a {expected.__name__}")
     return estimator

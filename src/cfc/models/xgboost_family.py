@@ -21,7 +21,7 @@ class XGBoostModel(Model):
     magic = b"{L"
     library = "xgboost"
     PARAMS: ClassVar[dict[str, Param]] = {
-        "n_estimators": Param(500, "most boosting rounds", low=1),
+        "n_estimators": Param(300, "most boosting rounds", low=1),
         "early_stopping_rounds": Param(30, "rounds without improvement before a stop", low=1),
         "learning_rate": Param(0.1, "shrinkage of every tree", low=1e-6, high=1.0),
         "max_depth": Param(6, "depth of a tree", low=1, high=30),

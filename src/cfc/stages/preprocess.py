@@ -79,9 +79,7 @@ def _report(
     all_missing = [f.name for f in spec.fields if train[f.name].isna().all()]
     missing = {f.name: int(n) for f in spec.fields if (n := table[f.name].isna().sum())}
     unseen = {
-        name: found
-        for name in ("valid", "test")
-        if (found := fitted.unseen(table[split == name]))
+        name: found for name in ("valid", "test") if (found := fitted.unseen(table[split == name]))
     }
     warnings = [f"column {c!r} is missing in every training row" for c in all_missing]
     warnings += [f"column {c!r} is constant in train" for c in constant if c not in all_missing]

@@ -70,10 +70,7 @@ def train_model(
     logger.info("fitted %s in %.1f s: %s", family, model.timings["fit_seconds"], model.facts)
     start = time.perf_counter()
     proba = np.concatenate(
-        [
-            model.predict_proba(prepared.X[i : i + _ROWS])
-            for i in range(0, len(prepared.X), _ROWS)
-        ]
+        [model.predict_proba(prepared.X[i : i + _ROWS]) for i in range(0, len(prepared.X), _ROWS)]
     )
     seconds = time.perf_counter() - start
     table = pa.table(

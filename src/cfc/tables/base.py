@@ -34,8 +34,8 @@ class TableContext:
         run: name of the run.
         preset: name of the protocol preset, printed on every table.
         timings: columns dataset, model, seed, stage, seconds, model_seconds, forward_rows and,
-            where a stage has them, rows_per_case and rows_per_case_formula (one row a unit and
-            stage), or None when no timing was collected.
+            where a stage has them, cases and rows_per_case (by formula); one row a unit and
+            stage. None when no timing was collected.
         certificates: returns the certificate rows of a unit as a DataFrame, or None when it has
             none; needed by ``case_degradation`` only.
     """

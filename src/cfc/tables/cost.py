@@ -51,8 +51,8 @@ def build(
     notes += [f"Formula of {stage}: {text}." for stage, text in FORMULAS.items()]
     notes.append(
         "Made: rows really sent to the model; states that coincide are sent once, so it can stay "
-        "below the formula. Both are means over cases, then seeds, then data sets. A dash: the "
-        "stage recorded no formula."
+        "below the formula. Both are means over cases, then seeds, then data sets. The "
+        "made rows of stress hold one more a case: the case itself."
     )
     notes.append(_time_note(context.timings, timed, units))
     return TableResult(
@@ -80,7 +80,11 @@ def _timed(timings: pd.DataFrame | None, units: Units) -> pd.DataFrame:
     frame = frame.rename(columns={"forward_rows": "forward_rows_timed"})
     metrics = ["seconds", "model_seconds", "overhead_seconds", "overhead_share"]
     metrics += ["forward_rows_timed"]
-    metrics += [c for c in ("rows_per_case", "rows_per_case_formula") if c in frame]
+    if "cases" in frame:
+        frame["rows_per_case_made"] = frame["forward_rows_timed"] / frame["cases"].where(
+            frame["cases"] > 0
+        )
+    metrics += [c for c in ("rows_per_case", "rows_per_case_made") if c in frame]
     long = frame.melt(["stage", *UNIT_KEYS], metrics, "metric", "value")
     return long.astype({"value": "float64"})[columns]
 
@@ -100,7 +104,7 @@ def _rows_display(families: pd.DataFrame, units: Units) -> pd.DataFrame:
         at = pick(families, stage=stage).set_index(["model", "metric"])["value"]
         names = ("forward_rows_formula", "forward_rows_mean")
         if stage != "certify":
-            names = ("rows_per_case_formula", "rows_per_case")
+            names = ("rows_per_case", "rows_per_case_made")
         for model in units.models:
             formula, made = (at.get((model, name)) for name in names)
             if formula is None and made is None:
