@@ -46,7 +46,7 @@ class Certificates:
         rcma: in [0, inf), float64 [n] (eq. 8).
         lambda_star: first severity that flips, inf if none, float64 [n, |P|] (eq. 9).
         u: weighted sum of the three terms, float64 [n] (eq. 10); rank by it.
-        fds: 1 − exp(−u), in [0, 1), float64 [n].
+        fds: 1 − exp(−u), in [0, 1), float64 [n]; rounds to 1 for u above 37, so rank by u.
         baseline_label: class predicted for x̄ itself.
         rows_per_case: forward rows made for one case.
         model_seconds: time spent inside the model.
@@ -78,9 +78,16 @@ class Certificates:
 
 
 def expected_rows(n_groups: int, protocol: Protocol) -> int:
-    """Return the formula 1 + G + (K − 1) + |P||Λ| of forward rows a case (paper, Table 3)."""
+    """Return the formula of forward rows a case (paper, Table 3).
+
+    Static order: 1 + G + (K − 1) + |P||Λ|. Greedy order asks for every remaining group at each
+    step, G − 1 + ... + (G − K + 1) rows in place of the K − 1.
+    """
     depth = min(protocol.depth, n_groups)
-    return 1 + n_groups + (depth - 1) + len(protocol.operators) * len(protocol.severities)
+    steps = depth - 1
+    if protocol.order == "greedy":
+        steps = sum(n_groups - k for k in range(1, depth))
+    return 1 + n_groups + steps + len(protocol.operators) * len(protocol.severities)
 
 
 def certify(

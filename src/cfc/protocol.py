@@ -110,7 +110,8 @@ class Protocol:
     def clip_for(self, forest_trees: int | None) -> float:
         """Return the clip for a model: 1/(2T) for a forest of T trees where declared."""
         if self.clip_forest_votes and forest_trees:
-            return 1.0 / (2 * forest_trees)
+            # a forest of a few trees would be clipped above 1/C
+            return min(1.0 / (2 * forest_trees), 0.1)
         return self.clip
 
 

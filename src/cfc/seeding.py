@@ -79,11 +79,17 @@ def uniforms(
         float32 array [n, h, count]; the value at (i, j, p) depends only on the seed, the purpose,
         ``case_ids[i]``, ``stream``, ``draws[j]`` and ``p``. 24 random bits each, so every value
         is exact in float32 and below 1.
+
+    Raises:
+        ValueError: a case id or the seed is outside [0, 2**32).
     """
+    ids = np.asarray(case_ids)
+    if not 0 <= int(seed) < 2**32 or (len(ids) and (ids.min() < 0 or ids.max() >= 2**32)):
+        raise ValueError("seed and case ids must be whole numbers in [0, 2**32)")
     blocks = -(-count // 4)
     words = philox4x32(
         (
-            np.asarray(case_ids).reshape(-1, 1, 1),
+            ids.reshape(-1, 1, 1),
             np.asarray(draws).reshape(1, -1, 1),
             np.arange(blocks).reshape(1, 1, -1),
             np.full((1, 1, 1), stream),

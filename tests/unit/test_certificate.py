@@ -526,3 +526,14 @@ def test_progress_ends_with_all_cases():
         progress=seen.append,
     )
     assert seen == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(("n_groups", "depth"), [(5, 3), (4, 4), (6, 10)])
+def test_forward_rows_of_the_greedy_order(n_groups, depth):
+    """G = 5, K = 3: 1 + 5 one-step rows, 4 + 3 at the later steps, 3 operators x 4 severities."""
+    protocol = Protocol(order="greedy", depth=depth)
+    k = min(depth, n_groups)
+    later = sum(n_groups - removed for removed in range(1, k))
+    assert expected_rows(n_groups, protocol) == 1 + n_groups + later + 12
+    if (n_groups, depth) == (5, 3):
+        assert expected_rows(n_groups, protocol) == 25

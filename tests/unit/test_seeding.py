@@ -108,3 +108,9 @@ def test_global_random_state_is_left_alone():
     generator(1, "split").random()
     uniforms(0, "mask", np.arange(3), 0, np.arange(2), 4)
     assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+
+
+@pytest.mark.parametrize(("seed", "ids"), [(-1, [0]), (2**32, [0]), (0, [-1]), (0, [2**32])])
+def test_keys_outside_32_bits_are_refused(seed, ids):
+    with pytest.raises(ValueError, match="2\\*\\*32"):
+        uniforms(seed, "mask", np.array(ids), 0, np.arange(1), 1)
