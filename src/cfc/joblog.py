@@ -13,6 +13,7 @@ from pathlib import Path
 from cfc.artifacts import canonical_json
 from cfc.errors import CfcError
 from cfc.provenance import loaded_versions
+from cfc.terminal import set_terminal
 
 logger = logging.getLogger("cfc.job")
 
@@ -32,6 +33,8 @@ def job_log(path: str | os.PathLike, facts: Mapping[str, object]) -> Iterator[No
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     kept = os.dup(1), os.dup(2)
+    screen = os.fdopen(os.dup(kept[1]), "w", encoding="utf-8")
+    set_terminal(screen)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -57,9 +60,11 @@ def job_log(path: str | os.PathLike, facts: Mapping[str, object]) -> Iterator[No
         logger.error("versions: %s", canonical_json(loaded_versions()))
         traceback.print_exc()
         if isinstance(error, CfcError):
-            os.write(kept[1], f"\n{type(error).__name__}: {error}\n(log: {path})\n".encode())
+            screen.write(f"\n{type(error).__name__}: {error}\n(log: {path})\n")
         raise
     finally:
+        set_terminal(None)
+        screen.close()
         sys.stdout.flush()
         sys.stderr.flush()
         for descriptor, original in zip((1, 2), kept, strict=True):

@@ -13,6 +13,8 @@ from typing import Any
 from cfc import LOADED_ON_USE
 from cfc.artifacts import canonical_json, sha256_text
 
+# what a job says, and the version's number, cannot change what a job writes
+NOT_HASHED = ("cfc", "cfc.terminal")
 PACKAGE_ROOT = Path(__file__).resolve().parent
 
 
@@ -94,16 +96,17 @@ def code_files(entry: Path, *, also: Iterable[str] = ()) -> list[Path]:
     """Return the entry file and every file of this package it can import, followed in full.
 
     Imports inside functions count; ``also`` adds modules that are named only at run time, such as
-    the module of one model family.
+    the module of one model family. `NOT_HASHED` is left out.
 
     Raises:
         FileNotFoundError: the entry file does not exist.
     """
+    left_out = {_module_file(name) for name in NOT_HASHED}
     todo = [Path(entry).resolve(), *(f for m in also if (f := _module_file(m)))]
     seen: dict[Path, None] = {}
     while todo:
         file = todo.pop()
-        if file in seen:
+        if file in seen or file in left_out:
             continue
         seen[file] = None
         imports, _ = _read(file)

@@ -12,7 +12,6 @@ preferred to Parquet where the description gives an MD5, since that covers the A
 import hashlib
 import logging
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from cfc.data.registry import DatasetSpec
 from cfc.errors import DataError
+from cfc.terminal import terminal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -279,7 +279,7 @@ def _client(holder: Path, server: str, limits: _Limits, label: str) -> Iterator[
         config = openml.config
         _swap(stack, config, "server", server)
         _swap(stack, config, "apikey", "")
-        _swap(stack, config, "show_progress", sys.stderr.isatty())
+        _swap(stack, config, "show_progress", False)
         _swap(stack, config, "connection_n_retries", 1)
         _swap(stack, config, "_root_cache_directory", holder / "cache")
         calls = openml._api_calls
@@ -392,10 +392,11 @@ def _body(response: Any, limits: _Limits, label: str) -> bytes:
 @contextmanager
 def _meter(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show progress: a bar on a terminal, else a log line every few megabytes."""
-    if sys.stderr.isatty() and total > _CHUNK_BYTES:
+    screen = terminal()
+    if screen.isatty() and total > _CHUNK_BYTES:
         from tqdm import tqdm
 
-        with tqdm(total=total, unit="B", unit_scale=True, desc=label, file=sys.stderr) as bar:
+        with tqdm(total=total, unit="B", unit_scale=True, desc=label, file=screen) as bar:
             yield bar.update
         return
     seen = 0

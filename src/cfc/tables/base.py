@@ -107,6 +107,28 @@ class Units:
         """Number of expected units that have an evaluate file."""
         return len(self.expected) - len(self.missing)
 
+    def result(
+        self,
+        table_id: str,
+        title: str,
+        context: TableContext,
+        data: pd.DataFrame,
+        displays: list[Display],
+        notes: list[str],
+    ) -> TableResult:
+        """Return a finished table of these units."""
+        return TableResult(
+            table_id,
+            title,
+            context.run,
+            context.preset,
+            data,
+            displays,
+            notes,
+            len(self.expected),
+            self.n_evaluated,
+        )
+
     def select(self, family: str, metrics: Sequence[str], **keys: Sequence[str]) -> pd.DataFrame:
         """Return one row for every expected unit and every combination asked for.
 

@@ -68,17 +68,7 @@ def build(
         "Units of one data set share its cases, so the first two are too narrow as a statement "
         "about other data sets.",
     ]
-    return TableResult(
-        "brittle_aggregate",
-        TITLE,
-        context.run,
-        context.preset,
-        data,
-        displays,
-        notes,
-        len(units.expected),
-        units.n_evaluated,
-    )
+    return units.result("brittle_aggregate", TITLE, context, data, displays, notes)
 
 
 def _rule_data(ranking: pd.DataFrame, rule: str, settings: EvaluationSettings) -> pd.DataFrame:

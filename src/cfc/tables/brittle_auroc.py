@@ -43,17 +43,7 @@ def build(
         "Within class: the AUROC computed among cases of one predicted class, weighted by cases; "
         "what is lost against the plain AUROC is what the predicted class alone tells."
     )
-    return TableResult(
-        "brittle_auroc",
-        TITLE,
-        context.run,
-        context.preset,
-        data,
-        displays,
-        notes,
-        len(units.expected),
-        units.n_evaluated,
-    )
+    return units.result("brittle_auroc", TITLE, context, data, displays, notes)
 
 
 def ranking_notes(settings: EvaluationSettings) -> list[str]:

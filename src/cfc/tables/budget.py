@@ -67,17 +67,7 @@ def build(
         "AURC: mean share of brittle cases left while the top-ranked are escalated one by one; "
         "lower is better, a ranking at random gives the base rate, here over the same units.",
     ]
-    return TableResult(
-        "budget",
-        TITLE,
-        context.run,
-        context.preset,
-        data,
-        displays,
-        notes,
-        len(units.expected),
-        units.n_evaluated,
-    )
+    return units.result("budget", TITLE, context, data, displays, notes)
 
 
 def _comparable_rates(

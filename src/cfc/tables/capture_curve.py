@@ -58,17 +58,7 @@ def build(
         notes += undefined_notes(pick(one, label_rule=rule), f"Label rule `{rule}`")
     notes += ranking_notes(settings)
     notes.append("Ceiling: the mean over the same units of min(1, budget / base rate).")
-    return TableResult(
-        "capture_curve",
-        TITLE,
-        context.run,
-        context.preset,
-        data,
-        displays,
-        notes,
-        len(units.expected),
-        units.n_evaluated,
-    )
+    return units.result("capture_curve", TITLE, context, data, displays, notes)
 
 
 def _ceilings(rates: pd.DataFrame, one: pd.DataFrame, settings: EvaluationSettings):

@@ -69,17 +69,8 @@ def build(
         "The rule looks at the nominal winner only and takes one of its fragile cases, so the "
         "picture illustrates the certificate; it does not compare the two families.",
     ]
-    return TableResult(
-        "case_degradation",
-        TITLE,
-        context.run,
-        context.preset,
-        data,
-        [("Chosen cases", _display(data, units.datasets))],
-        notes,
-        len(units.expected),
-        units.n_evaluated,
-    )
+    displays = [("Chosen cases", _display(data, units.datasets))]
+    return units.result("case_degradation", TITLE, context, data, displays, notes)
 
 
 def choose_case(nominal: pd.DataFrame, stable: pd.DataFrame, tau_p: float) -> tuple[int, int]:

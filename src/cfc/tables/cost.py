@@ -55,17 +55,7 @@ def build(
         "made rows of stress hold one more a case: the case itself."
     )
     notes.append(_time_note(context.timings, timed, units))
-    return TableResult(
-        "cost",
-        TITLE,
-        context.run,
-        context.preset,
-        data,
-        displays,
-        notes,
-        len(units.expected),
-        units.n_evaluated,
-    )
+    return units.result("cost", TITLE, context, data, displays, notes)
 
 
 def _timed(timings: pd.DataFrame | None, units: Units) -> pd.DataFrame:

@@ -27,17 +27,7 @@ def build(
         "the lowest mean RCMA over seeds. Ties go to the family listed first in the run.",
         f"The two are the same family on {int(same.sum())} of {len(units.datasets)} data sets.",
     ]
-    return TableResult(
-        "nominal_vs_stable",
-        TITLE,
-        context.run,
-        context.preset,
-        data,
-        displays,
-        notes,
-        len(units.expected),
-        units.n_evaluated,
-    )
+    return units.result("nominal_vs_stable", TITLE, context, data, displays, notes)
 
 
 def choose_families(units: Units) -> pd.DataFrame:

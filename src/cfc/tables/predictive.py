@@ -82,17 +82,7 @@ def build(
         "|m(x)|, so a few cases next to the decision boundary can carry the mean; the median is "
         "beside it.",
     ]
-    return TableResult(
-        "predictive",
-        TITLE,
-        context.run,
-        context.preset,
-        data,
-        displays,
-        notes,
-        len(units.expected),
-        units.n_evaluated,
-    )
+    return units.result("predictive", TITLE, context, data, displays, notes)
 
 
 def cell_means(unit_rows: pd.DataFrame) -> pd.DataFrame:

@@ -54,17 +54,7 @@ def build(
         "the strongest confidence score; 'best of unit' lets the confidence score be chosen anew "
         "in every unit."
     )
-    return TableResult(
-        "seed_variance",
-        TITLE,
-        context.run,
-        context.preset,
-        data,
-        displays,
-        notes,
-        len(units.expected),
-        units.n_evaluated,
-    )
+    return units.result("seed_variance", TITLE, context, data, displays, notes)
 
 
 def _rule_data(matrix: RuleMatrix, rule: str) -> pd.DataFrame:
