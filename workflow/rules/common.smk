@@ -44,18 +44,40 @@ GPU_MODELS = [m for m, entry in config["model_registry"].items() if entry.get("g
 CPU_MODELS = [m for m in config["model_registry"] if m not in GPU_MODELS]
 UNIT = "{dataset}/{model}/seed{seed}"
 
-TABLES = [
-    "predictive",
-    "brittle_auroc",
-    "brittle_aggregate",
-    "cost",
-    "nominal_vs_stable",
-    "seed_variance",
-    "budget",
-    "capture_curve",
-    "case_degradation",
-]
-FIGURES = ["brittle_ranking", "capture_curve", "case_degradation"]
+ANALYSES = config["analyses"]
+# tables and figures of each analysis; "core" is always there
+ANALYSIS_TABLES = {
+    "core": [
+        "predictive",
+        "brittle_auroc",
+        "brittle_aggregate",
+        "cost",
+        "nominal_vs_stable",
+        "seed_variance",
+        "budget",
+        "capture_curve",
+        "case_degradation",
+    ],
+    "search": [],
+    "sensitivity": [],
+    "attribution": [],
+    "exposure": [],
+    "natural": [],
+    "calibration": [],
+    "transfer": [],
+}
+ANALYSIS_FIGURES = {
+    "core": ["brittle_ranking", "capture_curve", "case_degradation"],
+    "search": [],
+    "sensitivity": [],
+    "attribution": [],
+    "exposure": [],
+    "natural": [],
+    "calibration": [],
+    "transfer": [],
+}
+TABLES = [t for a in ["core", *ANALYSES] for t in ANALYSIS_TABLES[a]]
+FIGURES = [f for a in ["core", *ANALYSES] for f in ANALYSIS_FIGURES[a]]
 
 
 def one_of(names):
