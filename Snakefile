@@ -33,15 +33,27 @@ localrules:
 
 
 rule all:
-    """Every table and figure of this run."""
+    """Every table and figure of this run, and the page to look at them."""
     default_target: True
     input:
         TABLE_FILES,
         FIGURE_FILES,
+        f"{AUDIT}/explore.html",
+        f"{AUDIT}/verdict.md",
+        f"{AUDIT}/verdict.html",
 
 
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/certify.smk"
 include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/search.smk"
+include: "workflow/rules/sensitivity.smk"
+include: "workflow/rules/natural.smk"
+include: "workflow/rules/calibration.smk"
+include: "workflow/rules/verdict.smk"
+include: "workflow/rules/exposure.smk"
+include: "workflow/rules/attribution.smk"
+include: "workflow/rules/transfer.smk"
+include: "workflow/rules/page.smk"
 include: "workflow/rules/targets.smk"

@@ -13,7 +13,7 @@ def main(job):
     from cfc.evaluate import EvaluationSettings
     from cfc.tables import build_table
     from cfc.tables.base import TableContext
-    from cfc.tables.render import write_table_files
+    from cfc.tables.render import table_reader, write_table_files
 
     params = params_of(job)
     config = params["config"]
@@ -23,6 +23,7 @@ def main(job):
         for model in config["models"]
         for seed in config["seeds"]
     ]
+    named = dict(job.input.items())
     timings = [read_json(file) for file in job.input.get("timings", [])]
 
     def certificates(unit):
@@ -35,6 +36,9 @@ def main(job):
         preset=config["preset"],
         timings=pd.DataFrame(timings) if timings else None,
         certificates=certificates if "certificates" in params else None,
+        benchmarks=Path(params["benchmarks"]) if "benchmarks" in params else None,
+        tables=table_reader(named.get("tables", [])),
+        reference=Path(named["reference"]) if "reference" in named else None,
     )
     result = build_table(
         params["table"],

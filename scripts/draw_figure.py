@@ -12,8 +12,13 @@ def main(job):
 
     params = params_of(job)
     config = params["config"]
+    tables = {name: read_table(file) for name, file in job.input.items()}
     figure = draw_figure(
-        params["figure"], read_table(job.input.table), run=config["run"], preset=config["preset"]
+        params["figure"],
+        tables.pop("table"),
+        run=config["run"],
+        preset=config["preset"],
+        also=tables,
     )
     write_figure(figure, Path(job.output.svg).with_suffix(""))
 

@@ -7,8 +7,15 @@ def main(job):
     from cfc.artifacts import read_metadata, read_table, write_table
     from cfc.stages.rank import rank_unit
 
-    certificates = read_table(job.input.certificates)
-    table = rank_unit(certificates, read_metadata(job.input.certificates)["clip"])
+    files = dict(job.input.items())
+    optional = {
+        name: read_table(files[name]) for name in ("exposure", "attribution") if name in files
+    }
+    table = rank_unit(
+        read_table(job.input.certificates),
+        read_metadata(job.input.certificates)["clip"],
+        **optional,
+    )
     write_table(table, job.output.ranks, provenance(job))
 
 

@@ -17,6 +17,9 @@ def main(folder: Path) -> None:
     print("Results of this run:")
     print(f"  tables   {folder / 'tables'}/  (Parquet, CSV, Markdown, HTML)")
     print(f"  figures  {folder / 'figures'}/  (SVG, PNG)")
+    page = folder / "explore.html"
+    if page.is_file():
+        print(f"  cases    {page}  (interactive; open in a browser)")
     report = folder / "report.html"
     if report.is_file():
         print(f"  report   {report}  (open in a browser)")

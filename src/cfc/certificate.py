@@ -98,6 +98,7 @@ def certify(
     protocol: Protocol,
     *,
     clip: float | None = None,
+    order: np.ndarray | None = None,
     case_ids: np.ndarray | None = None,
     noise_scale: np.ndarray | None = None,
     chunk_bytes: int | None = None,
@@ -112,6 +113,8 @@ def certify(
         predict: float32 rows [r, d] -> probabilities [r, C].
         protocol: what is declared.
         clip: lower bound of a probability; default ``protocol.clip``.
+        order: group numbers in order of removal, one order for all cases [G] or one a case
+            [n, G], in place of the order the protocol would find.
         case_ids: stable whole numbers [n] in [0, 2**32), used by ``sign_noise`` only.
         noise_scale: standard deviation of each numeric coordinate, 0 elsewhere, [d]; needed by
             ``sign_noise`` only.
@@ -119,12 +122,14 @@ def certify(
         progress: called with the number of cases done after each chunk.
 
     Raises:
-        CfcError: shapes do not fit, or ``sign_noise`` lacks its inputs.
+        CfcError: shapes do not fit, an order is no permutation of the groups, or ``sign_noise``
+            lacks its inputs.
         ModelError: the model's answers are not probabilities.
     """
     X = np.ascontiguousarray(X, dtype=np.float32)
     baseline = np.ascontiguousarray(baseline, dtype=np.float32)
     _check_inputs(X, groups, baseline, protocol, case_ids, noise_scale)
+    order = None if order is None else _given_order(order, len(X), len(groups))
     model = CountedPredictor(predict)
     job = _Job(
         groups=groups,
@@ -143,7 +148,8 @@ def certify(
     parts = []
     for start in range(0, max(1, len(X)), step):
         ids = None if case_ids is None else case_ids[start : start + step]
-        parts.append(_certify_chunk(X[start : start + step], ids, job))
+        given = None if order is None else order[start : start + step]
+        parts.append(_certify_chunk(X[start : start + step], ids, job, given))
         if progress:
             progress(min(start + step, len(X)))
     arrays = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
@@ -200,6 +206,21 @@ def _check_inputs(X, groups, baseline, protocol, case_ids, noise_scale) -> None:
         raise CfcError("the operator sign_noise needs case_ids and noise_scale")
 
 
+def _given_order(order: np.ndarray, n_cases: int, n_groups: int) -> np.ndarray:
+    """Return a given order as [n, G], checked to hold each group once."""
+    order = np.asarray(order)
+    if order.shape == (n_groups,):
+        order = np.broadcast_to(order, (n_cases, n_groups))
+    if order.shape != (n_cases, n_groups):
+        raise CfcError(
+            f"the order of removal has shape {order.shape}, expected ({n_groups},) or "
+            f"({n_cases}, {n_groups})"
+        )
+    if not (np.sort(order, axis=1) == np.arange(n_groups)).all():
+        raise CfcError(f"an order of removal must hold each group number 0..{n_groups - 1} once")
+    return order
+
+
 def _degradations(job: _Job) -> list[tuple[str, float]]:
     """Return the (operator, severity) pairs whose state no other state coincides with."""
     pairs = []
@@ -213,7 +234,9 @@ def _degradations(job: _Job) -> list[tuple[str, float]]:
     return pairs
 
 
-def _certify_chunk(X: np.ndarray, ids: np.ndarray | None, job: _Job) -> dict[str, np.ndarray]:
+def _certify_chunk(
+    X: np.ndarray, ids: np.ndarray | None, job: _Job, given: np.ndarray | None
+) -> dict[str, np.ndarray]:
     n = len(X)
     n_groups = len(job.groups)
     one_step = np.repeat(X[:, None, :], 1 + n_groups, axis=1)
@@ -224,12 +247,13 @@ def _certify_chunk(X: np.ndarray, ids: np.ndarray | None, job: _Job) -> dict[str
     predicted = predicted_label(proba[:, 0])
     margins = job.margins(proba, predicted)
     delta = margins[:, :1] - margins[:, 1:]
-    if job.protocol.order == "greedy":
+    if given is None and job.protocol.order == "greedy":
         order, path_proba = _greedy_path(X, delta, proba, predicted, job)
         extra, states = _extra_states(X, order, [], ids, job)
     else:
         # stable: NumPy's default sort orders ties differently on different processors
-        order = np.argsort(-delta, axis=1, kind="stable").astype(np.int16)
+        order = np.argsort(-delta, axis=1, kind="stable") if given is None else given
+        order = order.astype(np.int16)
         # the last state of a path through all groups is the baseline itself, asked once
         steps = [k for k in range(2, job.depth + 1) if k < n_groups]
         extra, states = _extra_states(X, order, steps, ids, job)

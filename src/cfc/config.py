@@ -4,12 +4,14 @@ Everything that is wrong is said at once, each with its place and the nearest va
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from cfc.errors import ConfigError, ProblemList, nearest
 from cfc.labels import LabelRule
 from cfc.protocol import Protocol
 from cfc.stress import StressSettings
+from cfc.transfer import TransferSettings
 
 
 def schema_problems(value: Any, schema: Mapping[str, Any], where: str = "") -> list[str]:
@@ -90,6 +92,17 @@ def _meaning_problems(config: Mapping[str, Any]) -> Iterable[str]:
                 f"labels.tau_p: {tau_p} is below audit.threshold {threshold}; cases between the "
                 "two would not be stressed and never be called brittle"
             )
+    yield from _sensitivity_problems(config)
+    transfer = config.get("transfer")
+    if isinstance(transfer, Mapping):
+        # a missing key or a value of a wrong type: the schema has said so
+        with suppress(AttributeError, KeyError, ValueError):
+            yield from _said_by(lambda: TransferSettings.from_mapping(transfer), "transfer")
+    natural = config.get("natural")
+    if isinstance(natural, Mapping):
+        draws, first = natural.get("draws"), natural.get("literal_draws")
+        if isinstance(draws, int) and isinstance(first, int) and first > draws:
+            yield f"natural.literal_draws: looks at {first} draws, but only {draws} are made"
     stress = config.get("stress")
     if not isinstance(stress, Mapping):
         return
@@ -107,6 +120,31 @@ def _meaning_problems(config: Mapping[str, Any]) -> Iterable[str]:
         yield from _said_by(lambda v=values, n=name: LabelRule.from_mapping(n, v), f"labels.{name}")
         if settings is not None and isinstance(values.get("cells"), Mapping):
             yield from _cell_problems(name, values, settings)
+
+
+def _sensitivity_problems(config: Mapping[str, Any]) -> Iterable[str]:
+    sensitivity, audit = config.get("sensitivity"), config.get("audit")
+    if not isinstance(sensitivity, Mapping):
+        return
+    lowest = audit.get("threshold") if isinstance(audit, Mapping) else None
+    tau_p = sensitivity.get("tau_p")
+    asked = [("threshold", sensitivity.get("threshold"))]
+    asked += [("tau_p", value) for value in (tau_p if isinstance(tau_p, list) else [])]
+    for name, value in asked:
+        if isinstance(lowest, (int, float)) and isinstance(value, (int, float)) and value < lowest:
+            yield (
+                f"sensitivity.{name}: {value} is below audit.threshold {lowest}; cases between "
+                "the two are not stressed and have no label"
+            )
+    variants = sensitivity.get("variants")
+    for name, change in (variants if isinstance(variants, Mapping) else {}).items():
+        if not isinstance(change, Mapping):
+            continue  # the schema has said so
+        place = f"sensitivity.variants.{name}"
+        for key in ("baseline", "preset"):
+            if key in change:
+                yield f"{place}: {key!r} cannot be varied here; see sensitivity.baselines"
+        yield from _said_by(lambda c=change, n=name: Protocol.from_mapping(c, n), place)
 
 
 def _said_by(build, place: str) -> Iterable[str]:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from cfc import metrics
 from cfc.artifacts import lists_to_matrix, to_numpy
 from cfc.errors import ArtifactError, ConfigError
-from cfc.ranking import SCORES, SIGNS
+from cfc.ranking import SIGNS, in_order
 
 SCHEMA = pa.schema(
     [
@@ -128,7 +128,9 @@ def evaluate_unit(
             fds, forward_rows, group_order, path_margin and the ``lambda_*`` columns.
         labels: case_id and one boolean column a label rule.
         ranks: case_id and ``<score>_paper``, ``<score>_risk`` for each score of
-            `cfc.ranking.SCORES` that the file holds. Columns of later scores are taken too.
+            `cfc.ranking.SCORES` that the file holds. Columns of later scores are taken too. Where
+            a score is null it was not computed: its metrics are over the cases that have it, and
+            ``n`` says how many.
         settings: see `EvaluationSettings`.
         unit: (dataset, model, seed), needed only when ``certificates`` has no row.
 
@@ -145,9 +147,40 @@ def evaluate_unit(
         *_cost_rows(certificates, settings),
         *_brittle_rows(certificates, labels, ranks, settings),
     ]
+    return metric_table(rows, unit)
+
+
+def evaluate_ranking(
+    certificates: pa.Table,
+    labels: pa.Table,
+    ranks: pa.Table,
+    *,
+    settings: EvaluationSettings,
+    unit: tuple[str, str, int],
+    not_applicable: str | None = None,
+) -> pa.Table:
+    """Return only the ranking metrics (family ``brittle``), for labels of another origin.
+
+    Args:
+        certificates, labels, ranks, settings, unit: as in `evaluate_unit`.
+        not_applicable: a reason why no value exists whatever the labels say.
+    """
+    rows = list(_brittle_rows(certificates, labels, ranks, settings))
+    if not_applicable:
+        rows = [row | {"value": None, "reason": not_applicable} for row in rows]
+    return metric_table(rows, unit)
+
+
+def metric_table(rows: list[dict], unit: tuple[str, str, int]) -> pa.Table:
+    """Return rows of metrics as a table of schema `SCHEMA`; keys a row lacks are null."""
     columns = {name: [row.get(name) for row in rows] for name in SCHEMA.names[3:]}
     columns |= {name: [part] * len(rows) for name, part in zip(SCHEMA.names, unit, strict=False)}
     return pa.table({name: columns[name] for name in SCHEMA.names}, schema=SCHEMA)
+
+
+def metric_row(family: str, metric: str, value: float, n: int, **keys) -> dict[str, Any]:
+    """Return one row; ``nan`` becomes null, with ``reason=`` (see `SCHEMA` for other keys)."""
+    return _row(family, metric, value, n, **keys)
 
 
 def _unit_of(certificates: pa.Table) -> tuple[str, str, int]:
@@ -282,7 +315,7 @@ def _brittle_rows(
     label_rows = _positions(labels, case_id, "label")
     rank_rows = _positions(ranks, case_id, "rank")
     scores = {
-        (name, sign): _column(ranks, f"{name}_{sign}", "rank")[rank_rows].astype(np.float64)
+        (name, sign): _score(ranks, f"{name}_{sign}")[rank_rows]
         for name in score_names(ranks)
         for sign in SIGNS
     }
@@ -296,24 +329,25 @@ def _brittle_rows(
 
 
 def score_names(ranks: pa.Table) -> list[str]:
-    """Return the scores a rank file holds: those of `SCORES` in their order, then any others."""
+    """Return the scores a rank file holds: the declared ones in their order, then any others."""
     held = [name[: -len("_risk")] for name in ranks.column_names if name.endswith("_risk")]
-    known = [info.name for info in SCORES if info.name in held]
-    return known + [name for name in held if name not in known]
+    return in_order(held)
 
 
 def _false_conf_rows(scores: dict, is_wrong: np.ndarray, settings: EvaluationSettings):
     """Rank the wrong confident predictions; no label rule enters, so ``label_rule`` is null."""
     q = settings.false_conf_budget
-    reason = undefined_reason(is_wrong, settings, "wrong")
     for (score, sign), values in scores.items():
-        value = np.nan if reason else metrics.false_conf_captured(values, is_wrong, q)
+        held = ~np.isnan(values)
+        wrong = is_wrong[held]
+        reason = _reason_on(held, wrong, settings, "wrong")
+        value = np.nan if reason else metrics.false_conf_captured(values[held], wrong, q)
         yield _row(
             "brittle",
             false_conf_metric(q),
             value,
-            len(is_wrong),
-            n_positive=is_wrong.sum(),
+            len(wrong),
+            n_positive=wrong.sum(),
             reason=reason,
             score=score,
             sign=sign,
@@ -350,8 +384,10 @@ def _rule_rows(rule: str, label: np.ndarray, settings: EvaluationSettings) -> It
 def _ranking_rows(
     score: np.ndarray, label: np.ndarray, predicted: np.ndarray, settings: EvaluationSettings
 ) -> Iterator[dict]:
+    held = ~np.isnan(score)
+    score, label, predicted = score[held], label[held], predicted[held]
     n, positive = len(label), int(label.sum())
-    reason = undefined_reason(label, settings)
+    reason = _reason_on(held, label, settings)
     budgets = np.array([*settings.budgets, *settings.curve_budgets])
     names = [
         "auroc",
@@ -408,6 +444,25 @@ def undefined_reason(
     if negative < settings.min_negative:
         return f"only {negative} non-{kind} case{'s' * (negative > 1)} of {n}"
     return None
+
+
+def _reason_on(
+    held: np.ndarray, label: np.ndarray, settings: EvaluationSettings, kind: str = "brittle"
+) -> str | None:
+    """Return `undefined_reason` on the cases that have a score, which may be none of many."""
+    if len(held) and not len(label):
+        return f"the score was computed for none of {len(held)} high-confidence cases"
+    return undefined_reason(label, settings, kind)
+
+
+def _score(table: pa.Table, name: str) -> np.ndarray:
+    """Return a score as float64 [n], ``nan`` where the file has a null."""
+    if name not in table.column_names:
+        raise ArtifactError(f"the rank file has no column {name}; rerun the rank stage")
+    values = to_numpy(table[name]).astype(np.float64)
+    if np.isnan(values).sum() > table[name].null_count:
+        raise ArtifactError(f"column {name} of the rank file holds NaN; rerun the rank stage")
+    return values
 
 
 def _column(table: pa.Table, name: str, stage: str) -> np.ndarray:

@@ -7,6 +7,7 @@ half, so its entropy is the negative of eq. 17, as its section 5.1 says). All ot
 sign only.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,10 @@ from cfc.scores import CLIP, EPSILON, confidence_scores
 
 @dataclass(frozen=True)
 class ScoreInfo:
-    """Name, readable title and kind (``confidence``, ``certificate`` or ``ours``) of a score."""
+    """Name, readable title and kind of a score.
+
+    Kinds: ``confidence``, ``certificate``, ``attribution`` (the paper's section S.1) or ``ours``.
+    """
 
     name: str
     title: str
@@ -34,7 +38,29 @@ SCORES = (
     ScoreInfo("one_step_sum", "(max δ + Σδ⁺)/|m|", "ours"),
     ScoreInfo("baseline_class", "baseline predicts another class", "ours"),
 )
+# scores of analyses a run may leave out; where they were computed they stand beside the others
+OPTIONAL_SCORES = (
+    ScoreInfo("random_order", "random group order (u)", "attribution"),
+    ScoreInfo("one_step", "one-step max δ", "attribution"),
+    ScoreInfo("permutation_order", "permutation-importance order (u)", "attribution"),
+    ScoreInfo("group_shap", "group-SHAP, top 1", "attribution"),
+    ScoreInfo("group_shap_top3", "group-SHAP, top 3", "attribution"),
+    ScoreInfo("exposure", "exposure X", "ours"),
+    ScoreInfo("exposed_fds", "exposed FDS (u + X)", "ours"),
+)
 SIGNS = ("paper", "risk")
+
+
+def score_info(name: str) -> ScoreInfo | None:
+    """Return what is known about a score, None for a name of nobody's."""
+    return next((info for info in (*SCORES, *OPTIONAL_SCORES) if info.name == name), None)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return score names in declared order: `SCORES`, `OPTIONAL_SCORES`, then any others."""
+    held = list(dict.fromkeys(names))
+    known = [info.name for info in (*SCORES, *OPTIONAL_SCORES) if info.name in held]
+    return known + [name for name in held if name not in known]
 
 
 def ranking_scores(

@@ -5,12 +5,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from conftest import REPOSITORY
 from synthetic_units import make_unit
 
 from cfc.artifacts import read_table
 from cfc.errors import ConfigError
 from cfc.evaluate import EvaluationSettings, evaluate_unit
-from cfc.figures import FIGURES, draw_figure
+from cfc.figures import ALSO, FIGURES, draw_figure
 from cfc.figures.capture_curve import shown
 from cfc.figures.style import write_figure
 from cfc.tables import build_table
@@ -32,15 +33,26 @@ def folder(request, tmp_path_factory):
     rows = pa.concat_tables([evaluate_unit(*p, settings=SETTINGS) for p in units.values()])
     certificates = {u: parts[1].to_pandas() for u, parts in units.items()}
     certificates.pop((names[-1], "lr", 0))
-    context = TableContext("run", "paper", None, certificates.get)
-    for table in set(FIGURES.values()):
+    context = TableContext(
+        "run",
+        "paper",
+        None,
+        certificates.get,
+        tables=lambda name: None,
+        reference=REPOSITORY / "config/reference/cfc_paper.csv",
+    )
+    for table in {*FIGURES.values(), *(t for also in ALSO.values() for t in also.values())}:
         write_table_files(build_table(table, rows, expected, SETTINGS, context), path / table)
     return path, names
 
 
 def _draw(name, folder):
     table = read_table(folder / f"{FIGURES[name]}.parquet")
-    return draw_figure(name, table, run="run", preset="paper")
+    also = {
+        argument: read_table(folder / f"{other}.parquet")
+        for argument, other in ALSO.get(name, {}).items()
+    }
+    return draw_figure(name, table, run="run", preset="paper", also=also)
 
 
 def _texts(figure):
@@ -62,7 +74,8 @@ def test_equal_tables_give_equal_bytes_without_a_date(folder, name, tmp_path):
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_fit_one_column_and_name_run_and_preset(folder, name):
     figure = _draw(name, folder[0])
-    assert figure.get_size_inches()[0] == pytest.approx(3.5)
+    wide = name in ("natural_and_structure", "paper_vs_ours")
+    assert figure.get_size_inches()[0] == pytest.approx(7.2 if wide else 3.5)
     assert "run run · preset paper" in figure.get_supxlabel()
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from conftest import REPOSITORY
 from synthetic_units import RULES, make_unit
 
 from cfc.artifacts import read_metadata, read_table
@@ -72,7 +73,14 @@ def context(units):
     def certificates(unit):
         return units[unit][1].to_pandas() if unit in units else None
 
-    return TableContext("test run", "paper", timings, certificates)
+    return TableContext(
+        "test run",
+        "paper",
+        timings,
+        certificates,
+        tables=lambda name: None,
+        reference=REPOSITORY / "config/reference/cfc_paper.csv",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -308,8 +316,9 @@ def test_case_degradation_paths_and_reasons(built, rows, units):
 def test_nothing_defined_still_gives_every_table(context):
     units = {u: make_unit(*u, brittle_share=0, n=60) for u in EXPECTED[:2]}
     rows = pa.concat_tables([evaluate_unit(*p, settings=SETTINGS) for p in units.values()])
+    bare = replace(context, timings=None, certificates=None)
     for name in TABLES:
-        result = build_table(name, rows, EXPECTED[:2], SETTINGS, TableContext("r", "paper"))
+        result = build_table(name, rows, EXPECTED[:2], SETTINGS, bare)
         assert result.displays
     gain = build_table("brittle_aggregate", rows, EXPECTED[:2], SETTINGS, TableContext("r", "p"))
     assert pick(gain.data, level="aggregate")["value"].isna().all()

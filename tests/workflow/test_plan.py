@@ -132,7 +132,7 @@ TABLES = {
         "case_degradation",
     )
 } | {f"figure_{n}": 1 for n in ("brittle_ranking", "capture_curve", "case_degradation")}
-LAST = {"evaluate_unit": 2, **TABLES, "all": 1}
+LAST = {"evaluate_unit": 2, **TABLES, "build_page": 1, "all": 1}
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ rule label_cases:
 rule rank_cases:
     """Compute every ranking score of one unit's audited cases, in both signs."""
     input:
+        unpack(optional_scores),
         certificates=rules.certify_cases.output.certificates,
     output:
         ranks="<audit>/rank/{dataset}/{model}/seed{seed}.parquet",

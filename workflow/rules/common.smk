@@ -57,23 +57,39 @@ ANALYSIS_TABLES = {
         "budget",
         "capture_curve",
         "case_degradation",
+        "dependence",
+        "runtime",
+        "paper_vs_ours",
     ],
-    "search": [],
-    "sensitivity": [],
-    "attribution": [],
-    "exposure": [],
-    "natural": [],
-    "calibration": [],
-    "transfer": [],
+    "search": ["search_gap"],
+    "sensitivity": [
+        "ablation",
+        "stability",
+        "baseline_sensitivity",
+        "grouping_sensitivity",
+        "thresholds",
+        "label_reliability",
+    ],
+    "attribution": ["attribution"],
+    "exposure": ["exposure"],
+    "natural": ["natural"],
+    "calibration": ["calibration"],
+    "transfer": ["transfer"],
 }
 ANALYSIS_FIGURES = {
-    "core": ["brittle_ranking", "capture_curve", "case_degradation"],
+    "core": [
+        "brittle_ranking",
+        "capture_curve",
+        "case_degradation",
+        "mitigation",
+        "paper_vs_ours",
+    ],
     "search": [],
-    "sensitivity": [],
+    "sensitivity": ["threshold_sensitivity"],
     "attribution": [],
     "exposure": [],
-    "natural": [],
-    "calibration": [],
+    "natural": ["natural_and_structure"],
+    "calibration": ["calibration_curve"],
     "transfer": [],
 }
 TABLES = [t for a in ["core", *ANALYSES] for t in ANALYSIS_TABLES[a]]
@@ -184,6 +200,42 @@ def certify_cases_code(wildcards):
 
 def stress_cases_code(wildcards):
     return code("stress_cases.py", wildcards.model)
+
+
+def natural_cases_code(wildcards):
+    return code("natural_cases.py", wildcards.model)
+
+
+def optional_scores(wildcards):
+    """Return the files of those selected analyses that add scores to every ranking."""
+    return {
+        analysis: f"{AUDIT}/{analysis}/{UNIT}.parquet".format(**wildcards)
+        for analysis in ("exposure", "attribution")
+        if analysis in ANALYSES
+    }
+
+
+def certify_valid_code(wildcards):
+    return code("certify_valid.py", wildcards.model)
+
+
+def search_cases_code(wildcards):
+    return code("search_cases.py", wildcards.model)
+
+
+def vary_certificates_code(wildcards):
+    return code("vary_certificates.py", wildcards.model)
+
+
+def natural_thresholds():
+    """Return what the labels of natural stress depend on."""
+    labels = config["labels"]
+    return settings(
+        {
+            "literal_draws": config["natural"]["literal_draws"],
+            **{key: labels[key] for key in ("tau_p", "tau_kappa", "tau_flip")},
+        }
+    )
 
 
 def table_code(table):

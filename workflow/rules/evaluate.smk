@@ -34,6 +34,9 @@ TIMING_FILES = (
     + unit_files(f"{AUDIT}/certify/{UNIT}.timings.json")
     + unit_files(f"{AUDIT}/stress/{UNIT}.timings.json")
 )
+for analysis in ("search", "sensitivity", "attribution", "exposure", "transfer"):
+    if analysis in ANALYSES:
+        TIMING_FILES += unit_files(f"{AUDIT}/{analysis}/{UNIT}.timings.json")
 
 
 rule table_predictive:

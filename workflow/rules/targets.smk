@@ -13,7 +13,12 @@ STAGES = {
     "evaluate": METRIC_FILES,
     "tables": TABLE_FILES,
     "figures": FIGURE_FILES,
+    "page": PAGE_FILES,
+    "dependence": unit_files(f"{AUDIT}/dependence/{UNIT}.parquet"),
+    "verdict": [f"{AUDIT}/verdict.md", f"{AUDIT}/verdict.html"],
 }
+# every analysis writes its cases to a folder of its own name
+STAGES |= {a: unit_files(f"{AUDIT}/{a}/{UNIT}.parquet") for a in ANALYSES}
 for stage, files in STAGES.items():
 
     rule:

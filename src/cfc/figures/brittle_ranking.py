@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from cfc.figures import style
-from cfc.ranking import SCORES
+from cfc.ranking import score_info
 from cfc.tables.base import pick
 
 _ROW = 0.165
@@ -16,6 +16,7 @@ _LOOK = {
     ("confidence", "risk"): (style.BLUE, "o", "confidence, risk sign"),
     ("confidence", "paper"): (style.ORANGE, "s", "confidence, paper's sign"),
     ("certificate", "risk"): (style.VERMILION, "D", "certificate"),
+    ("attribution", "risk"): (style.PURPLE, "v", "attribution"),
     ("ours", "risk"): (style.GREEN, "^", "ours"),
 }
 
@@ -44,8 +45,9 @@ def draw(table: pd.DataFrame, *, run: str, preset: str):
 
 def _panel(axes, own: pd.DataFrame, rule: str, scores: list[str]) -> None:
     top = pick(own, level="aggregate")
-    defined, undefined = (int(top[c].max()) for c in ("n_defined", "n_undefined"))
-    axes.set_title(f"{rule} ({defined}/{defined + undefined} units)")
+    # a score that was computed for some cases only may be defined in fewer units
+    defined, total = top["n_defined"].max(), (top["n_defined"] + top["n_undefined"]).max()
+    axes.set_title(f"{rule} ({int(defined)}/{int(total)} units)")
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(len(scores) - 0.4, -0.6)
     axes.set_yticks(range(len(scores)), [_title(name) for name in scores])
@@ -89,7 +91,8 @@ def _panel(axes, own: pd.DataFrame, rule: str, scores: list[str]) -> None:
 
 
 def _kind(score: str) -> str:
-    return next((info.kind for info in SCORES if info.name == score), "ours")
+    info = score_info(score)
+    return info.kind if info else "ours"
 
 
 def _look(score: str, sign: str) -> tuple[str, str, str]:
@@ -97,7 +100,8 @@ def _look(score: str, sign: str) -> tuple[str, str, str]:
 
 
 def _title(score: str) -> str:
-    title = next((info.title for info in SCORES if info.name == score), score)
+    info = score_info(score)
+    title = info.title if info else score
     return textwrap.fill(title, _LABEL_WIDTH)
 
 

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from cfc.figures import style
-from cfc.ranking import SCORES
+from cfc.ranking import SCORES, score_info
 from cfc.tables.base import pick
 from cfc.tables.capture_curve import CEILING
 
@@ -14,6 +14,7 @@ _LOOK = {
     "fds": (style.VERMILION, "-", "D"),
     "one_step_relative": (style.SKY, (0, (4, 1.2)), "v"),
     "one_step_sum": (style.GREEN, (0, (6, 1.5, 1, 1.5)), "^"),
+    "exposed_fds": (style.GREY, "-", "P"),
 }
 _SIGNS = {"risk": (style.BLUE, "-", "o"), "paper": (style.ORANGE, (0, (3, 1.5)), "s")}
 
@@ -111,7 +112,7 @@ def shown(own: pd.DataFrame) -> list[tuple[str, str]]:
 
 def _label(score: str, sign: str) -> str:
     if score in _LOOK:
-        return next((info.title for info in SCORES if info.name == score), score)
+        return score_info(score).title
     return f"best confidence, {'risk sign' if sign == 'risk' else 'paper’s sign'}"
 
 

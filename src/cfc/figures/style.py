@@ -1,8 +1,8 @@
 """How all figures look, and how they are written so that equal tables give equal bytes.
 
 Colours are those of Okabe and Ito (safe for colour-blind readers); every series also differs by
-marker or line style, so a figure can be read in grey. Widths are one journal column (3.5 inches)
-at the size printed: type stays at 6 points or more.
+marker or line style, so a figure can be read in grey. Widths are one journal column (3.5 inches),
+or two where that cannot hold the content, at the size printed: type stays at 6 points or more.
 """
 
 import io
@@ -13,6 +13,7 @@ from pathlib import Path
 from cfc.artifacts import atomic_path
 
 COLUMN = 3.5
+PAGE = 7.2  # both columns, for figures with a whole grid to show
 DPI = 220
 BLUE, SKY, GREEN = "#0072B2", "#56B4E9", "#009E73"
 ORANGE, VERMILION, PURPLE = "#E69F00", "#D55E00", "#CC79A7"

@@ -14,6 +14,21 @@ TABLES = (
     "budget",
     "capture_curve",
     "case_degradation",
+    "search_gap",
+    "ablation",
+    "stability",
+    "baseline_sensitivity",
+    "grouping_sensitivity",
+    "thresholds",
+    "label_reliability",
+    "attribution",
+    "exposure",
+    "transfer",
+    "natural",
+    "calibration",
+    "dependence",
+    "runtime",
+    "paper_vs_ours",
 )
 
 

@@ -7,13 +7,14 @@ the mean over data sets. A unit without a value stays in the table as a row with
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from cfc.errors import ArtifactError
 from cfc.evaluate import EvaluationSettings
-from cfc.ranking import SCORES, SIGNS
+from cfc.ranking import SCORES, SIGNS, in_order, score_info
 
 Unit = tuple[str, str, int]
 Display = tuple[str, pd.DataFrame]
@@ -38,12 +39,19 @@ class TableContext:
             stage. None when no timing was collected.
         certificates: returns the certificate rows of a unit as a DataFrame, or None when it has
             none; needed by ``case_degradation`` only.
+        benchmarks: folder of the run's benchmark files; needed by ``runtime`` only.
+        tables: returns another table of the run by name, read from disk with the conventions of
+            `TableResult.data`, or None when the run has none; needed by ``paper_vs_ours`` only.
+        reference: file with the printed figures of the paper; needed by ``paper_vs_ours`` only.
     """
 
     run: str
     preset: str
     timings: pd.DataFrame | None = None
     certificates: Callable[[Unit], pd.DataFrame | None] | None = None
+    benchmarks: Path | None = None
+    tables: Callable[[str], pd.DataFrame | None] | None = None
+    reference: Path | None = None
 
 
 @dataclass
@@ -203,7 +211,7 @@ def confidence_names(names: Sequence[str]) -> list[str]:
 
 def score_title(name: str, sign: str = "risk") -> str:
     """Return the printed name of a score, with its sign or the mark of our own rows."""
-    info = {info.name: info for info in SCORES}.get(name)
+    info = score_info(name)
     if info is None:
         return f"{name} (ours)"
     if info.kind == "confidence":
@@ -214,8 +222,7 @@ def score_title(name: str, sign: str = "risk") -> str:
 def scores_in(units: Units) -> list[str]:
     """Return the scores that occur in the units: the declared ones in their order, then others."""
     held = [name for name in units.frame["score"].unique() if name]
-    declared = [info.name for info in SCORES]
-    return declared + [name for name in held if name not in declared]
+    return in_order([*(info.name for info in SCORES), *held])
 
 
 def select_ranking(

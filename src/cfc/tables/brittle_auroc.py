@@ -32,8 +32,8 @@ def build(
     data = pd.concat([aggregate(ranking), aggregate(rates)], ignore_index=True)
     displays = []
     for rule in settings.label_rules:
-        displays.append((f"AUROC, label rule `{rule}`", _grid(data, units, rule)))
-    displays.append(("Base rate of brittle cases", _rates(data, units, settings)))
+        displays.append((f"AUROC, label rule `{rule}`", auroc_grid(data, units, rule)))
+    displays.append(("Base rate of brittle cases", rates_grid(data, units, settings)))
     notes = units.notes()
     for rule in settings.label_rules:
         one = pick(ranking, label_rule=rule, score="fds", sign="risk", metric="auroc")
@@ -59,7 +59,8 @@ def ranking_notes(settings: EvaluationSettings) -> list[str]:
     ]
 
 
-def _grid(data: pd.DataFrame, units: Units, rule: str) -> pd.DataFrame:
+def auroc_grid(data: pd.DataFrame, units: Units, rule: str) -> pd.DataFrame:
+    """Return the readable AUROC of every score and data set under one label rule."""
     at = pick(data, label_rule=rule)
     rows = []
     for score, sign in score_signs(scores_in(units)):
@@ -82,7 +83,8 @@ def _grid(data: pd.DataFrame, units: Units, rule: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def _rates(data: pd.DataFrame, units: Units, settings: EvaluationSettings) -> pd.DataFrame:
+def rates_grid(data: pd.DataFrame, units: Units, settings: EvaluationSettings) -> pd.DataFrame:
+    """Return the readable base rates of every label rule and data set."""
     at = pick(data, metric="base_rate")
     rows = []
     for rule in settings.label_rules:

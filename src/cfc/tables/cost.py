@@ -19,6 +19,8 @@ TITLE = "Cost of certificates and held-out stress"
 FORMULAS = {
     "certify": "1 + G + (K − 1) + |P||Λ| rows a case",
     "stress": "the sum over operators of severities × draws, rows a high-confidence case",
+    "exposure": "1 + the sum over groups of grid points, rows a case",
+    "transfer": "the sum over operators of severities × (draws + 1), rows a high-confidence case",
 }
 # Fitting is no forward pass: its time is no overhead of the scoring beside it.
 _NO_OVERHEAD = ("train",)
@@ -48,7 +50,8 @@ def build(
         displays.append(("Time a unit, mean over data sets and seeds", _time(families, units)))
     notes = units.notes()
     notes += undefined_notes(pick(counted, metric="forward_rows_mean"), "Forward rows")
-    notes += [f"Formula of {stage}: {text}." for stage, text in FORMULAS.items()]
+    stages = {"certify", "stress", *timed["stage"]}
+    notes += [f"Formula of {stage}: {text}." for stage, text in FORMULAS.items() if stage in stages]
     notes.append(
         "Made: rows really sent to the model; states that coincide are sent once, so it can stay "
         "below the formula. Both are means over cases, then seeds, then data sets. The "

@@ -2,19 +2,23 @@
 
 import html
 import re
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
 
-from cfc.artifacts import write_table, write_text
+from cfc.artifacts import read_table, write_table, write_text
 from cfc.tables.base import TableResult
 
 SIGNIFICANT_DIGITS = 6
+_LONG = 48  # characters from which a cell of an HTML table is running text
 _STYLE = (
     "body{font:14px/1.45 system-ui,sans-serif;margin:1.5rem;color:#222}"
     "table{border-collapse:collapse;margin:.4rem 0 1.4rem}"
     "th,td{padding:.22rem .6rem;border-bottom:1px solid #ddd;text-align:right;white-space:nowrap}"
     "th:first-child,td:first-child{text-align:left}"
+    "td.long{text-align:left;white-space:normal;min-width:16rem}"
     "thead th{border-bottom:2px solid #888}"
     "h2{font-size:1rem;margin:1.2rem 0 .2rem}"
     "dt{font-weight:600}p,li{max-width:60rem}"
@@ -72,6 +76,20 @@ def from_arrow(table) -> pd.DataFrame:
     return data
 
 
+def table_reader(files: Iterable[str | Path]) -> Callable[[str], pd.DataFrame | None]:
+    """Return a function from a table's name to its data, None for names not among the files.
+
+    A file is read at its first use. Files other than Parquet are ignored.
+    """
+    paths = {Path(file).stem: file for file in files if Path(file).suffix == ".parquet"}
+
+    @cache
+    def read(name: str) -> pd.DataFrame | None:
+        return from_arrow(read_table(paths[name])) if name in paths else None
+
+    return read
+
+
 def to_csv(data: pd.DataFrame) -> str:
     """Return the data as CSV with six significant digits."""
     frame = data.copy()
@@ -101,10 +119,39 @@ def to_html(result: TableResult) -> str:
     if result.notes:
         notes = "".join(f"<li>{_inline(note)}</li>" for note in result.notes)
         parts.append(f"<h2>Notes</h2><ul>{notes}</ul>")
+    return _page(result.title, parts)
+
+
+Section = tuple[str, list[str], list[pd.DataFrame]]
+
+
+def document_markdown(title: str, facts: list[tuple[str, str]], sections: list[Section]) -> str:
+    """Return a page of headed sections (heading, sentences, tables) in Markdown."""
+    lines = [f"# {title}", "", *[f"- {name}: {value}" for name, value in facts]]
+    for heading, sentences, frames in sections:
+        lines += ["", f"## {heading}", ""]
+        lines += [f"- {sentence}" for sentence in sentences]
+        for frame in frames:
+            lines += ["", *_markdown_rows(frame)]
+    return "\n".join(lines) + "\n"
+
+
+def document_html(title: str, facts: list[tuple[str, str]], sections: list[Section]) -> str:
+    """Return the same page as one self-contained HTML file."""
+    head = "".join(f"<li>{html.escape(k)}: {html.escape(v)}</li>" for k, v in facts)
+    parts = [f"<h1>{html.escape(title)}</h1>", f"<ul>{head}</ul>"]
+    for heading, sentences, frames in sections:
+        items = "".join(f"<li>{_inline(sentence)}</li>" for sentence in sentences)
+        parts += [f"<h2>{_inline(heading)}</h2>", f"<ul>{items}</ul>" if items else ""]
+        parts += [_html_table(frame) for frame in frames]
+    return _page(title, parts)
+
+
+def _page(title: str, parts: list[str]) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>{html.escape(result.title)}</title><style>{_STYLE}</style></head>\n<body>\n"
-        + "\n".join(parts)
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
+        + "\n".join(part for part in parts if part)
         + "\n</body></html>\n"
     )
 
@@ -127,16 +174,22 @@ def _markdown_rows(frame: pd.DataFrame) -> list[str]:
 def _html_table(frame: pd.DataFrame) -> str:
     head = "".join(f"<th>{_inline(str(c))}</th>" for c in frame.columns)
     rows = "".join(
-        "<tr>" + "".join(f"<td>{_inline(str(v))}</td>" for v in row) + "</tr>\n"
+        "<tr>" + "".join(_html_cell(str(v)) for v in row) + "</tr>\n"
         for row in frame.itertuples(index=False)
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table>"
 
 
+def _html_cell(text: str) -> str:
+    kind = ' class="long"' if len(text) > _LONG else ""
+    return f"<td{kind}>{_inline(text)}</td>"
+
+
 def _inline(text: str) -> str:
-    """Escape a text for HTML, keeping the two marks tables use: bold and underline."""
+    """Escape a text for HTML, keeping the marks tables use: bold, underline, code."""
     text = html.escape(text, quote=False)
     text = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", text)
+    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
     return re.sub(r"&lt;(/?)u&gt;", r"<\1u>", text)
 
 
