@@ -134,8 +134,9 @@ def _html_table(frame: pd.DataFrame) -> str:
 
 
 def _inline(text: str) -> str:
-    """Escape a text for HTML, keeping the two marks tables use: bold and underline."""
+    """Escape a text for HTML, keeping the marks tables use: bold, underline and code."""
     text = html.escape(text, quote=False)
+    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
     text = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", text)
     return re.sub(r"&lt;(/?)u&gt;", r"<\1u>", text)
 
