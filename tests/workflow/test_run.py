@@ -141,6 +141,22 @@ def test_killed_in_every_stage_and_resumed_gives_the_same_bytes(finished, workfl
     assert contents(workflow.folder) == contents(finished.folder)
 
 
+@pytest.mark.parametrize("rule", ["prepare_data", "certify_cases", "label_cases"])
+def test_killed_while_making_results_anew_leaves_nothing_stale(finished, copied, rule):
+    logs = copied.folder / "results/tiny/logs" / rule
+    shutil.rmtree(logs)
+    process = start(copied, "--forcerun", rule)
+    try:
+        wait_for(lambda: any(logs.rglob("*.log")), process)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert copied("--unlock").code == 0
+    outcome = copied()
+    assert outcome.code == 0, outcome.text
+    assert contents(copied.folder) == contents(finished.folder)
+
+
 def test_two_runs_in_one_folder_are_refused(workflow):
     process = start(workflow, "breast_cancer_mlp")
     try:

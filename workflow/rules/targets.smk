@@ -11,8 +11,8 @@ STAGES = {
     "label": unit_files(f"{AUDIT}/label/{UNIT}.parquet"),
     "rank": unit_files(f"{AUDIT}/rank/{UNIT}.parquet"),
     "evaluate": METRIC_FILES,
-    "tables": TABLE_FILES,
-    "figures": FIGURE_FILES,
+    "tables": all_files() + TABLE_FILES,
+    "figures": all_files() + TABLE_FILES + FIGURE_FILES,
 }
 for stage, files in STAGES.items():
 
@@ -30,7 +30,7 @@ for dataset in REGISTERED[0]:
         name:
             dataset
         input:
-            unit_files(f"{AUDIT}/evaluate/{UNIT}.parquet", datasets=[dataset]),
+            all_files(datasets=[dataset]),
         localrule: True
 
 
@@ -40,7 +40,7 @@ for model in REGISTERED[1]:
         name:
             model
         input:
-            unit_files(f"{AUDIT}/evaluate/{UNIT}.parquet", models=[model]),
+            all_files(models=[model]),
         localrule: True
 
 
@@ -51,11 +51,7 @@ for dataset in REGISTERED[0]:
             name:
                 f"{dataset}_{model}"
             input:
-                unit_files(
-                    f"{AUDIT}/evaluate/{UNIT}.parquet",
-                    datasets=[dataset],
-                    models=[model],
-                ),
+                all_files(datasets=[dataset], models=[model]),
             localrule: True
 
 
