@@ -36,6 +36,7 @@ rule all:
     """Every table and figure of this run, and the page to look at them."""
     default_target: True
     input:
+        all_files(),
         TABLE_FILES,
         FIGURE_FILES,
         f"{AUDIT}/explore.html",

@@ -117,9 +117,42 @@ def unit_files(pattern, datasets=None, models=None):
     ]
 
 
-def data_files(pattern):
-    """Return the pattern filled in for the run's data sets and seeds."""
-    return [pattern.format(dataset=d, seed=s) for d in DATASETS for s in SEEDS]
+def data_files(pattern, datasets=None):
+    """Return the pattern filled in for data sets, the run's by default, and seeds."""
+    return [
+        pattern.format(dataset=d, seed=s) for d in datasets or DATASETS for s in SEEDS
+    ]
+
+
+def all_files(datasets=None, models=None):
+    """Return every file of the stages up to evaluate, for the given data sets and families.
+
+    Asking for the last file alone is not enough: a job that was killed while it made a result anew
+    leaves a gap, and Snakemake does not fill a gap whose old consequences are still there.
+    """
+    prepared = f"{RESULTS}/preprocess/{{dataset}}/seed{{seed}}"
+    trained = f"{RESULTS}/train/{UNIT}"
+    by_data = [f"{RESULTS}/split/{{dataset}}/seed{{seed}}.parquet"]
+    by_data += [
+        f"{prepared}.{end}" for end in ("parquet", "json", "baselines.parquet", "skops")
+    ]
+    by_unit = [
+        f"{trained}.{end}" for end in ("parquet", "json", "timings.json", "model")
+    ]
+    for stage in ("certify", "stress"):
+        by_unit += [
+            f"{AUDIT}/{stage}/{UNIT}.{end}" for end in ("parquet", "timings.json")
+        ]
+    by_unit += [
+        f"{AUDIT}/{stage}/{UNIT}.parquet" for stage in ("label", "rank", "evaluate")
+    ]
+    files = [
+        f"{DATA}/{d}.{end}" for d in datasets or DATASETS for end in ("parquet", "json")
+    ]
+    files += [f for pattern in by_data for f in data_files(pattern, datasets)]
+    return files + [
+        f for pattern in by_unit for f in unit_files(pattern, datasets, models)
+    ]
 
 
 TABLE_FILES = [

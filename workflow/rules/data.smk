@@ -2,6 +2,7 @@
 
 
 rule acquire_data:
+    """Get a data set once; the only step that may use the network."""
     output:
         table="<data>/{dataset}.parquet",
         facts="<data>/{dataset}.json",
@@ -9,7 +10,6 @@ rule acquire_data:
         "<logs>/acquire_data/{dataset}.log",
     benchmark:
         "<benchmarks>/acquire_data/{dataset}.jsonl"
-    """Get a data set once; the only step that may use the network."""
     localrule: True
     conda:
         "../../envs/environment.yaml"

@@ -11,8 +11,8 @@ STAGES = {
     "label": unit_files(f"{AUDIT}/label/{UNIT}.parquet"),
     "rank": unit_files(f"{AUDIT}/rank/{UNIT}.parquet"),
     "evaluate": METRIC_FILES,
-    "tables": TABLE_FILES,
-    "figures": FIGURE_FILES,
+    "tables": all_files() + TABLE_FILES,
+    "figures": all_files() + TABLE_FILES + FIGURE_FILES,
     "page": PAGE_FILES,
     "dependence": unit_files(f"{AUDIT}/dependence/{UNIT}.parquet"),
     "verdict": [f"{AUDIT}/verdict.md", f"{AUDIT}/verdict.html"],
@@ -35,7 +35,7 @@ for dataset in REGISTERED[0]:
         name:
             dataset
         input:
-            unit_files(f"{AUDIT}/evaluate/{UNIT}.parquet", datasets=[dataset]),
+            all_files(datasets=[dataset]),
         localrule: True
 
 
@@ -45,7 +45,7 @@ for model in REGISTERED[1]:
         name:
             model
         input:
-            unit_files(f"{AUDIT}/evaluate/{UNIT}.parquet", models=[model]),
+            all_files(models=[model]),
         localrule: True
 
 
@@ -56,11 +56,7 @@ for dataset in REGISTERED[0]:
             name:
                 f"{dataset}_{model}"
             input:
-                unit_files(
-                    f"{AUDIT}/evaluate/{UNIT}.parquet",
-                    datasets=[dataset],
-                    models=[model],
-                ),
+                all_files(datasets=[dataset], models=[model]),
             localrule: True
 
 

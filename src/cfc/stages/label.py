@@ -69,9 +69,9 @@ def stress_arrays(stressed: pa.Table) -> dict:
     margins: dict[str, list[np.ndarray]] = {}
     labels: dict[str, list[np.ndarray]] = {}
     first = None
-    cells = stressed.select(["operator", "severity"]).group_by(["operator", "severity"])
-    for cell in cells.aggregate([]).to_pylist():
-        operator, severity = cell["operator"], cell["severity"]
+    # in the order of the file: a threaded group-by would give another order each time
+    pairs = zip(stressed["operator"].to_pylist(), stressed["severity"].to_pylist(), strict=True)
+    for operator, severity in dict.fromkeys(pairs):
         part = stressed.filter(
             pc.and_(
                 pc.equal(stressed["operator"], operator), pc.equal(stressed["severity"], severity)

@@ -74,7 +74,7 @@ def stress_unit(
                 "predicted": result.predicted,
                 "margin": result.margin,
                 "operator": pa.repeat(pa.scalar(operator), len(X)),
-                "severity": np.full(len(X), severity),
+                "severity": np.full(len(X), float(severity)),
                 "margins": matrix_to_lists(result.margins[operator][:, level]),
                 "labels": matrix_to_lists(result.labels[operator][:, level]),
             }
