@@ -124,27 +124,51 @@ def data_files(pattern, datasets=None):
     ]
 
 
+PLAIN, TIMED, SCORED = (
+    ("parquet",),
+    ("parquet", "timings.json"),
+    ("parquet", "metrics.parquet"),
+)
+# what each stage leaves for a unit: folder -> endings; "core" is always there
+ANALYSIS_FILES = {
+    "core": {
+        "certify": TIMED,
+        "stress": TIMED,
+        "label": PLAIN,
+        "rank": PLAIN,
+        "evaluate": PLAIN,
+        "dependence": PLAIN,
+    },
+    "search": {"search": (*SCORED, "timings.json")},
+    "sensitivity": {"sensitivity": TIMED, "study": PLAIN},
+    "attribution": {"attribution": (*SCORED, "timings.json")},
+    "exposure": {"exposure": TIMED},
+    "natural": {"natural": SCORED},
+    "calibration": {"certify_valid": TIMED, "calibration": SCORED},
+    "transfer": {"transfer": (*SCORED, "labels.parquet", "timings.json")},
+}
+
+
 def all_files(datasets=None, models=None):
-    """Return every file of the stages up to evaluate, for the given data sets and families.
+    """Return every file of the stages before the tables, for the given data sets and families.
 
     Asking for the last file alone is not enough: a job that was killed while it made a result anew
     leaves a gap, and Snakemake does not fill a gap whose old consequences are still there.
     """
     prepared = f"{RESULTS}/preprocess/{{dataset}}/seed{{seed}}"
-    trained = f"{RESULTS}/train/{UNIT}"
     by_data = [f"{RESULTS}/split/{{dataset}}/seed{{seed}}.parquet"]
     by_data += [
         f"{prepared}.{end}" for end in ("parquet", "json", "baselines.parquet", "skops")
     ]
     by_unit = [
-        f"{trained}.{end}" for end in ("parquet", "json", "timings.json", "model")
+        f"{RESULTS}/train/{UNIT}.{end}"
+        for end in ("parquet", "json", "timings.json", "model")
     ]
-    for stage in ("certify", "stress"):
-        by_unit += [
-            f"{AUDIT}/{stage}/{UNIT}.{end}" for end in ("parquet", "timings.json")
-        ]
     by_unit += [
-        f"{AUDIT}/{stage}/{UNIT}.parquet" for stage in ("label", "rank", "evaluate")
+        f"{AUDIT}/{stage}/{UNIT}.{end}"
+        for analysis in ("core", *ANALYSES)
+        for stage, ends in ANALYSIS_FILES[analysis].items()
+        for end in ends
     ]
     files = [
         f"{DATA}/{d}.{end}" for d in datasets or DATASETS for end in ("parquet", "json")
