@@ -188,6 +188,12 @@ def test_label_rules_must_look_at_what_is_run(config, schema):
         assert part in text
 
 
+def test_natural_labels_must_look_at_draws_that_are_made(config, schema):
+    config["natural"] = {"draws": 2, "literal_draws": 3}
+    with pytest.raises(ConfigError, match="looks at 3 draws, but only 2 are made"):
+        check_config(config, schema)
+
+
 def test_no_rule_may_look_below_the_audited_confidence(config, schema):
     # such cases are not stressed, so they would be labelled 0 without having been looked at
     config["labels"]["tau_p"] = 0.8
