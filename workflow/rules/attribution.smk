@@ -1,10 +1,6 @@
 # Group-SHAP and other orders of removal on a sample of cases (analysis `attribution`).
 
 
-def attribute_cases_code(wildcards):
-    return code("attribute_cases.py", wildcards.model)
-
-
 rule attribute_cases:
     """Attribute the predictions of a sample of one unit's confident audited cases to groups."""
     input:

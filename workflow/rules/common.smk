@@ -336,6 +336,93 @@ def table_settings():
     )
 
 
+def sensitivity_settings():
+    """Return what the certificates under other protocols depend on, variants in written order."""
+    own = config["sensitivity"]
+    chosen = {key: own[key] for key in ("cases", "threshold", "baselines", "groupings")}
+    return settings(
+        {**chosen, "variants": [[name, v] for name, v in own["variants"].items()]}
+    )
+
+
+def study_settings():
+    own = config["sensitivity"]
+    return settings(
+        {
+            "labels": config["labels"],
+            "study": {
+                "grid_tau_p": own["tau_p"],
+                "grid_tau_kappa": own["tau_kappa"],
+                "selective": own["selective"],
+                "cells": [
+                    f"{grouping}/{baseline}"
+                    for grouping in own["groupings"]
+                    for baseline in own["baselines"]
+                ],
+                "threshold": config["audit"]["threshold"],
+            },
+            "evaluation": {
+                key: config["evaluate"][key] for key in ("min_positive", "min_negative")
+            },
+        }
+    )
+
+
+def expose_cases_code(wildcards):
+    return code("expose_cases.py", wildcards.model)
+
+
+def attribute_cases_code(wildcards):
+    return code("attribute_cases.py", wildcards.model)
+
+
+def transfer_cases_code(wildcards):
+    return code("transfer_cases.py", wildcards.model)
+
+
+def transfer_thresholds():
+    """Return what the labels of transfer stress depend on."""
+    return settings(
+        {key: config["labels"][key] for key in ("tau_p", "tau_kappa", "tau_flip")}
+    )
+
+
+def page_settings():
+    """Return the settings the page depends on: what it shows and what its words say."""
+    registries = {
+        "datasets": (DATASETS, "dataset_registry"),
+        "models": (MODELS, "model_registry"),
+    }
+    titles = {
+        key: {name: config[registry][name]["title"] for name in names}
+        for key, (names, registry) in registries.items()
+    }
+    return settings(
+        {
+            "run": config["run"],
+            "preset": PRESET,
+            "seeds": SEEDS,
+            # canonical JSON sorts maps, so the order shown is a list
+            **{key: list(map(list, of.items())) for key, of in titles.items()},
+            "rules": list(config["labels"]["rules"]),
+            "labels": config["labels"],
+            "threshold": config["audit"]["threshold"],
+            "protocol": json.loads(protocol_settings()),
+            **config["page"],
+        }
+    )
+
+
+def page_code():
+    """Return the hash of the page's code: its modules, template, style and script."""
+    from cfc.artifacts import sha256_file
+    from cfc.page.render import ASSETS, FOLDER
+
+    return code("build_page.py") + "".join(
+        sha256_file(FOLDER / name)[:16] for name in ASSETS
+    )
+
+
 # --- memory and time: measured on covertype, the largest set; see config/README.md -------------
 
 

@@ -1,10 +1,6 @@
 # Value exposure: groups swept over values of train (analysis `exposure`); a score in every ranking.
 
 
-def expose_cases_code(wildcards):
-    return code("expose_cases.py", wildcards.model)
-
-
 rule expose_cases:
     """Sweep the groups of one unit's audited cases over values that occur in train."""
     input:

@@ -2,38 +2,6 @@
 # (analysis `sensitivity`).
 
 
-def sensitivity_settings():
-    """Return what the certificates under other protocols depend on, variants in written order."""
-    own = config["sensitivity"]
-    chosen = {key: own[key] for key in ("cases", "threshold", "baselines", "groupings")}
-    return settings(
-        {**chosen, "variants": [[name, v] for name, v in own["variants"].items()]}
-    )
-
-
-def study_settings():
-    own = config["sensitivity"]
-    return settings(
-        {
-            "labels": config["labels"],
-            "study": {
-                "grid_tau_p": own["tau_p"],
-                "grid_tau_kappa": own["tau_kappa"],
-                "selective": own["selective"],
-                "cells": [
-                    f"{grouping}/{baseline}"
-                    for grouping in own["groupings"]
-                    for baseline in own["baselines"]
-                ],
-                "threshold": config["audit"]["threshold"],
-            },
-            "evaluation": {
-                key: config["evaluate"][key] for key in ("min_positive", "min_negative")
-            },
-        }
-    )
-
-
 rule vary_certificates:
     """Certify a sample of one unit's confident cases under every declared variant."""
     input:

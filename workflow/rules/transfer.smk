@@ -1,17 +1,6 @@
 # Stress with values no score was built on, its labels and metrics (analysis `transfer`).
 
 
-def transfer_cases_code(wildcards):
-    return code("transfer_cases.py", wildcards.model)
-
-
-def transfer_thresholds():
-    """Return what the labels of transfer stress depend on."""
-    return settings(
-        {key: config["labels"][key] for key in ("tau_p", "tau_kappa", "tau_flip")}
-    )
-
-
 rule transfer_cases:
     """Stress the confident audited cases of one unit with values no score was built on."""
     input:
