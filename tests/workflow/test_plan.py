@@ -117,52 +117,67 @@ def test_a_missing_local_file_is_named(workflow, tmp_path):
     assert "credit-g" in outcome.text
 
 
-AUDIT = {"certify_cases": 2, "stress_cases": 2, "label_cases": 2, "rank_cases": 2}
-TABLES = {
-    f"table_{name}": 1
-    for name in (
-        "predictive",
-        "brittle_auroc",
-        "brittle_aggregate",
-        "cost",
-        "nominal_vs_stable",
-        "seed_variance",
-        "budget",
-        "capture_curve",
-        "case_degradation",
-    )
-} | {f"figure_{n}": 1 for n in ("brittle_ranking", "capture_curve", "case_degradation")}
-LAST = {"evaluate_unit": 2, **TABLES, "build_page": 1, "all": 1}
+def each(*names, count=1, prefix=""):
+    return {prefix + name: count for name in names}
+
+
+# rules that ask the model about audited cases, and those that only read what these wrote
+ASK = ("certify_cases", "certify_valid", "stress_cases", "attribute_cases", "expose_cases")
+ASK += ("natural_cases", "search_cases", "transfer_cases", "vary_certificates")
+READ = ("label_cases", "rank_cases", "calibrate_unit")
+MEASURE = ("evaluate_unit", "evaluate_attribution", "measure_dependence", "study_unit")
+OUTSIDE = ("evaluate_natural", "evaluate_transfer")  # labels of their own, not of the main stress
+# tables that hold no brittle label of the main stress
+UNLABELLED = each("search_gap", "calibration", prefix="table_")
+UNLABELLED |= each("calibration_curve", prefix="figure_")
+OWN_LABELS = each("natural", "transfer", prefix="table_")
+LABELLED = each(
+    *("predictive", "brittle_auroc", "brittle_aggregate", "cost", "nominal_vs_stable"),
+    *("seed_variance", "budget", "capture_curve", "case_degradation", "dependence", "runtime"),
+    *("paper_vs_ours", "ablation", "stability", "baseline_sensitivity", "grouping_sensitivity"),
+    *("thresholds", "label_reliability", "attribution", "exposure"),
+    prefix="table_",
+) | each(
+    *("brittle_ranking", "capture_curve", "case_degradation", "mitigation", "paper_vs_ours"),
+    *("threshold_sensitivity", "natural_and_structure"),
+    prefix="figure_",
+)
+LABELLED |= each("build_page", "write_verdict", "all")
+TABLES = {**LABELLED, **OWN_LABELS, **UNLABELLED}
+
+
+def audit(count):
+    return {**each(*ASK, *READ, *MEASURE, *OUTSIDE, count=count), **TABLES}
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
         ({}, {}),
-        ({"labels": {"tau_kappa": 0.4}}, {"label_cases": 2, **LAST}),
-        ({"presets": {"paper": {"depth": 5}}}, {**AUDIT, **LAST}),
+        (
+            {"labels": {"tau_kappa": 0.4}},
+            {
+                **each("label_cases", *MEASURE, *OUTSIDE, count=2),
+                **LABELLED,
+                **OWN_LABELS,
+            },
+        ),
+        ({"presets": {"paper": {"depth": 5}}}, audit(2)),
         ({"presets": {"audit": {"depth": 5}}}, {}),  # a preset that is not in use
-        ({"stress": {"swap": {"draws": 6}}}, {"stress_cases": 2, "label_cases": 2, **LAST}),
-        ({"evaluate": {"min_positive": 4}}, LAST),
+        (
+            {"stress": {"swap": {"draws": 6}}},
+            {**each("stress_cases", "label_cases", *MEASURE, count=2), **LABELLED},
+        ),
+        ({"evaluate": {"min_positive": 4}}, {**each(*MEASURE, *OUTSIDE, count=2), **TABLES}),
         (
             {"seeds": [0, 1]},
-            {
-                "split_rows": 1,
-                "prepare_data": 1,
-                "train_model": 1,
-                "train_model_gpu": 1,
-                **{rule: 2 for rule in AUDIT},
-                **LAST,
-            },
+            {**each("split_rows", "prepare_data", "train_model", "train_model_gpu"), **audit(2)},
         ),
         (
             {"model_registry": {"lr": {"params": {"C": 0.5}}}},
-            {"train_model": 1, **{rule: 1 for rule in AUDIT}, **LAST, "evaluate_unit": 1},
+            {"train_model": 1, **audit(1)},
         ),
-        (
-            {"preset": "audit"},  # data and models are shared between presets
-            {**AUDIT, **LAST},
-        ),
+        ({"preset": "audit"}, audit(2)),  # data and models are shared between presets
     ],
     ids=[
         "nothing",
