@@ -35,7 +35,7 @@ class _ForestModel(Model):
     estimator_class: ClassVar[type]
     PARAMS: ClassVar[dict[str, Param]] = {
         "n_estimators": Param(300, "trees", low=1),
-        "max_leaf_nodes": Param(8192, "most leaves of a tree, best split first", low=2),
+        "max_leaf_nodes": Param(4096, "most leaves of a tree, best split first", low=2),
         "min_samples_leaf": Param(2, "fewest training rows of a leaf", low=1),
         "max_features": Param(
             "sqrt", "coordinates tried at a split", choices=("sqrt", "log2", "all")
