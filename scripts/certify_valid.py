@@ -12,8 +12,8 @@ def main(job):
 
     params, unit = params_of(job), unit_of(job)
     protocol = Protocol.from_mapping(params["protocol"])
-    prepared = Prepared.read(job.input.matrix, job.input.description, job.input.baselines)
     model = load_model(job.input.model, params["model"]["class"])
+    prepared = Prepared.read(job.input.matrix, job.input.description, job.input.baselines)
     table, timings = audit_unit(
         prepared,
         model,

@@ -98,6 +98,7 @@ def certify(
     protocol: Protocol,
     *,
     clip: float | None = None,
+    forest_trees: int | None = None,
     order: np.ndarray | None = None,
     case_ids: np.ndarray | None = None,
     noise_scale: np.ndarray | None = None,
@@ -112,7 +113,9 @@ def certify(
         baseline: x̄, [d].
         predict: float32 rows [r, d] -> probabilities [r, C].
         protocol: what is declared.
-        clip: lower bound of a probability; default ``protocol.clip``.
+        clip: lower bound of a probability; default: the protocol's, see ``forest_trees``.
+        forest_trees: number of trees if the model is a forest: a protocol with
+            ``clip_forest_votes`` clips it at half a vote. Ignored when ``clip`` is given.
         order: group numbers in order of removal, one order for all cases [G] or one a case
             [n, G], in place of the order the protocol would find.
         case_ids: stable whole numbers [n] in [0, 2**32), used by ``sign_noise`` only.
@@ -138,7 +141,7 @@ def certify(
         model=model,
         protocol=protocol,
         depth=min(protocol.depth, len(groups)),
-        clip=protocol.clip if clip is None else clip,
+        clip=protocol.clip_for(forest_trees) if clip is None else clip,
         noise_scale=noise_scale,
     )
     most_states = max(1 + len(groups), job.depth + len(_degradations(job)))

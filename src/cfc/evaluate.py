@@ -58,6 +58,7 @@ class EvaluationSettings:
         curve_budgets: budgets of the capture curve, shares in [0, 1], ascending.
         label_rules: columns of the label file, in the order the tables show.
         n_severities: size of the certificate's severity grid, for the cost formula.
+        order: the certificate's order, ``static`` or ``greedy``, for the cost formula.
         n_bootstrap: resamples of every interval.
         bootstrap_seed: root seed of every interval.
 
@@ -73,6 +74,7 @@ class EvaluationSettings:
     curve_budgets: tuple[float, ...] = field(default_factory=_default_curve)
     label_rules: tuple[str, ...] = ("literal", "expected", "flip", "swap")
     n_severities: int = 4
+    order: str = "static"
     n_bootstrap: int = 10_000
     bootstrap_seed: int = 0
 
@@ -90,19 +92,28 @@ class EvaluationSettings:
             raise ConfigError("label_rules is empty: name at least one label rule")
 
 
+def share_text(share: float) -> str:
+    """Return a share as metric names hold it: two decimals, or more where it has more.
+
+    >>> share_text(0.2), share_text(0.005)
+    ('0.20', '0.005')
+    """
+    return f"{share:.2f}" if round(share, 2) == share else f"{share:.10g}"
+
+
 def capture_metric(budget: float) -> str:
     """Return the metric name of Capture@q, e.g. ``capture@0.05``."""
-    return f"capture@{budget:.2f}"
+    return f"capture@{share_text(budget)}"
 
 
 def ceiling_metric(budget: float) -> str:
     """Return the metric name of the ceiling of Capture@q."""
-    return f"capture_ceiling@{budget:.2f}"
+    return f"capture_ceiling@{share_text(budget)}"
 
 
 def false_conf_metric(budget: float) -> str:
     """Return the metric name of FalseConfCaptured@q."""
-    return f"false_conf_captured@{budget:.2f}"
+    return f"false_conf_captured@{share_text(budget)}"
 
 
 def curve_metric(budget: float) -> str:
@@ -280,9 +291,10 @@ def _cost_rows(certificates: pa.Table, settings: EvaluationSettings) -> Iterator
         groups = lists_width(certificates["group_order"])
         depth = lists_width(certificates["path_margin"]) - 1
         operators = sum(name.startswith("lambda_") for name in certificates.column_names)
-        values["forward_rows_formula"] = (
-            1 + groups + (depth - 1) + operators * settings.n_severities
-        )
+        steps = depth - 1
+        if settings.order == "greedy":
+            steps = sum(groups - k for k in range(1, depth))
+        values["forward_rows_formula"] = 1 + groups + steps + operators * settings.n_severities
         values["forward_rows_mean"] = made.mean()
     values["forward_rows_total"] = made.sum()
     for metric, value in values.items():

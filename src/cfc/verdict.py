@@ -227,10 +227,10 @@ def _one_step(run: Evidence) -> Iterator[str]:
     held = set(run.tables("brittle_aggregate")["score"])
     for rule in _rules(run, "brittle_aggregate"):
         for other in ("one_step_relative", "one_step_sum", "group_shap"):
-            if other in held:
-                found = run.difference(
-                    "brittle_aggregate", "fds", other, label_rule=rule, metric="auroc"
-                )
+            # group-SHAP exists for a sample of cases: compare on those
+            table = "attribution" if other == "group_shap" else "brittle_aggregate"
+            if other in held and run.has(table):
+                found = run.difference(table, "fds", other, label_rule=rule, metric="auroc")
                 yield f"Label `{rule}`: " + _says(found, "FDS", score_title(other))
     if "exposed_fds" in held:
         for rule in _rules(run, "brittle_aggregate"):
@@ -352,7 +352,7 @@ def _search(run: Evidence) -> Iterator[str]:
     )
     beam = run.mean("search_gap", score="static", metric="beam_improve")
     if beam is not None:
-        yield f"Beam search finds a smaller set than the path in {beam} of cases."
+        yield f"Beam search finds a smaller set than the path in {beam} of all searched cases."
 
 
 def _calibration(run: Evidence) -> Iterator[str]:
@@ -539,9 +539,9 @@ def _standing(run: Evidence, rules: list[str], other_of) -> str:
             signs.append(found.sign)
     if not signs:
         return "undefined"
-    if 1 in signs and -1 in signs:
+    if len(set(signs)) > 1:
         return "mixed"
-    return {1: "ahead", -1: "behind", 0: "tied"}[max(signs, key=abs)]
+    return {1: "ahead", -1: "behind", 0: "tied"}[signs[0]]
 
 
 def _conclusion(run: Evidence, rules: list[str]) -> str:

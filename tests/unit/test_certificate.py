@@ -537,3 +537,18 @@ def test_forward_rows_of_the_greedy_order(n_groups, depth):
     assert expected_rows(n_groups, protocol) == 1 + n_groups + later + 12
     if (n_groups, depth) == (5, 3):
         assert expected_rows(n_groups, protocol) == 25
+
+
+def test_a_forest_is_clipped_at_half_a_vote_where_the_protocol_says_so():
+    """100 trees: a unanimous vote counts as 1/200 against 1, so the margin is log 200."""
+    groups = Groups(("a", "b"), ([0], [1]), 2)
+    X = np.ones((1, 2), dtype=np.float32)
+
+    def unanimous(rows):
+        return np.tile([0.0, 1.0], (len(rows), 1))
+
+    protocol = Protocol(clip_forest_votes=True)
+    found = certify(X, groups, np.zeros(2), unanimous, protocol, forest_trees=100)
+    assert found.margin[0] == pytest.approx(math.log(200))
+    found = certify(X, groups, np.zeros(2), unanimous, protocol)
+    assert found.margin[0] == pytest.approx(math.log(1e12))

@@ -225,3 +225,14 @@ def test_a_later_score_is_evaluated_without_being_listed(unit):
         _value(table, score="exposure", **keys)["value"]
         == _value(table, score="fds", **keys)["value"]
     )
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.2, "0.20"), (0.05, "0.05"), (0.005, "0.005"), (0.875, "0.875"), (1, "1.00")],
+)
+def test_shares_in_metric_names_keep_their_digits(share, text):
+    from cfc.evaluate import capture_metric, share_text
+
+    assert share_text(share) == text
+    assert capture_metric(share) == f"capture@{text}"

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 pytestmark = pytest.mark.workflow
-TIMED = ("cost", ".timings.json", "benchmarks", "logs")
+TIMED = ("cost", "runtime", ".timings.json", "benchmarks", "logs")
 
 
 def contents(folder) -> dict[str, str]:

@@ -318,6 +318,7 @@ def evaluation_settings():
             "tau_p": config["labels"]["tau_p"],
             "label_rules": list(config["labels"]["rules"]),
             "n_severities": len(config["presets"][PRESET]["severities"]),
+            "order": config["presets"][PRESET]["order"],
         }
     )
 

@@ -27,15 +27,17 @@ def rank_unit(
     Raises:
         ArtifactError: an exposure is missing, or a case of the other tables was not certified.
     """
+    delta = lists_to_matrix(certificates["delta"])
     scores = ranking_scores(
         proba=lists_to_matrix(certificates["proba"]),
-        delta=lists_to_matrix(certificates["delta"]),
+        delta=delta,
         clip=clip,
         **{
             name: to_numpy(certificates[name])
             for name in ("margin", "rcma", "u", "predicted", "baseline_label")
         },
     )
+    scores |= both_signs("one_step", delta.max(axis=1, initial=-np.inf))
     case_id = to_numpy(certificates["case_id"])
     if exposure is not None:
         for name in ("exposure", "exposed_fds"):

@@ -17,6 +17,7 @@ from cfc.models.base import Model
 from cfc.prepared import Prepared
 from cfc.protocol import Protocol
 from cfc.scores import EPSILON, margin_of, relative_collapse
+from cfc.stages.certify import clip_of
 from cfc.stages.search import sample_confident
 from cfc.variants import DEFAULT, IN_USE, TEMPERED, cell_name
 
@@ -71,7 +72,7 @@ def vary_unit(
     cases = certificates.take(pa.array(chosen))
     start = time.perf_counter()
     temperature = _temperature(predictions, clip)
-    work = _Work(prepared, model, cases, clip)
+    work = _Work(prepared, model, cases)
     record = _record(cases, protocol)
     parts = {DEFAULT: record["fields"]}
     for name, change in config["variants"].items():
@@ -109,8 +110,8 @@ def _long(cases: pa.Table, parts: Mapping[str, Mapping[str, np.ndarray]]) -> pa.
 class _Work:
     """Certifies the same cases again and again, each different question once."""
 
-    def __init__(self, prepared: Prepared, model: Model, cases: pa.Table, clip: float):
-        self.prepared, self.model, self.clip = prepared, model, clip
+    def __init__(self, prepared: Prepared, model: Model, cases: pa.Table):
+        self.prepared, self.model = prepared, model
         self.case_ids = to_numpy(cases["case_id"])
         self.X = prepared.X[self.case_ids]
         self.rows, self.model_seconds = 0, 0.0
@@ -127,7 +128,7 @@ class _Work:
                 baseline,
                 self.model.predict_proba,
                 protocol,
-                clip=self.clip,
+                clip=clip_of(self.model, protocol),
                 case_ids=self.case_ids,
                 noise_scale=self.prepared.noise_scale,
             )

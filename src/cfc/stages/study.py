@@ -26,6 +26,7 @@ from cfc.evaluate import (
     metric_row,
     metric_table,
     score_names,
+    share_text,
     undefined_reason,
 )
 from cfc.labels import LabelRule, brittle
@@ -228,6 +229,8 @@ def _variant_rows(confident: _Confident, table: pa.Table, settings) -> Iterator[
     for variant in dict.fromkeys([*variants, *settings.cells]):
         part = variants.get(variant)
         why = None if part is not None else "the data set does not declare this grouping"
+        if part is None and not len(ids):
+            why = _NO_CASE
         for name, field in VARIANT_SCORES.items():
             own = None if part is None else part[field].to_numpy(dtype=np.float64)[kept]
             reference = default[field].to_numpy(dtype=np.float64)[kept]
@@ -260,7 +263,7 @@ def _spearman_row(metric, own, reference, why, variant) -> dict[str, Any]:
 
 def grid_metric(metric: str, tau_p: float, tau_kappa: float) -> str:
     """Return the metric name of one cell of the threshold grid, e.g. ``auroc@0.90/0.50``."""
-    return f"{metric}@{tau_p:.2f}/{tau_kappa:.2f}"
+    return f"{metric}@{share_text(tau_p)}/{share_text(tau_kappa)}"
 
 
 def _threshold_rows(confident: _Confident, settings) -> Iterator[dict[str, Any]]:

@@ -49,6 +49,10 @@ def build(
 def ranking_notes(settings: EvaluationSettings) -> list[str]:
     """Return what holds for every ranking table."""
     return [
+        "A label made by few draws is noisy: how well two sets of draws agree, and the AUROC that "
+        "no score can pass because of it, is in table `label_reliability`.",
+        "A score that exists for a sample of cases (group-SHAP) is measured on that sample; table "
+        "`attribution` compares scores on the same cases.",
         f"Cases: audited test cases with confidence at or above {settings.tau_p:g}. A unit needs "
         f"at least {settings.min_positive} brittle and {settings.min_negative} other cases; an "
         "undefined unit is counted, never replaced by a value. Means are over the defined units "

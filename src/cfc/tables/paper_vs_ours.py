@@ -271,7 +271,7 @@ class Lookup:
     def _search(self, table, row, kept, sign) -> Found:
         return self._mean(table, kept, metric=row["metric"], score=row["score"])
 
-    _exact_match = _greedy_over = _mean_gap = _pair_miss = _beam_improve = _search
+    _exact_match = _greedy_over = _mean_gap = _pair_miss = _beam_improve_larger = _search
 
     def _cases(self, table, row, kept, sign) -> Found:
         if self.tables("search_gap") is None:

@@ -4,7 +4,7 @@ import re
 
 import pandas as pd
 
-from cfc.evaluate import EvaluationSettings
+from cfc.evaluate import EvaluationSettings, share_text
 from cfc.ranking import SIGNS, in_order
 from cfc.tables.base import (
     METRIC_KEYS,
@@ -94,7 +94,7 @@ def _found(units: Units, family: str, pattern: re.Pattern) -> list[tuple[float, 
 
 
 def _cell_rows(units: Units, settings, scores, pairs, tau_p, tau_kappa):
-    at = f"{tau_p:.2f}/{tau_kappa:.2f}"
+    at = f"{share_text(tau_p)}/{share_text(tau_kappa)}"
     rates = units.select("thresholds", [f"base_rate@{at}"], label_rule=settings.label_rules)
     aurocs = units.select(
         "thresholds",
