@@ -2,11 +2,11 @@
 
 Leaves are bounded (``max_leaf_nodes``), best split first, so that the file and the memory of a
 forest have a ceiling that does not grow with the number of rows: a leaf costs about
-2 x (64 + 8 C) bytes, so 300 trees of 4,096 leaves and 7 classes take 0.3 GB in memory, and twice that
-while they are read. On covertype (348,607 training rows), where every tree reaches the bound, the
-file has 71 MB, fitting peaked at 1.1 GB and auditing at 1.4 GB. The bound costs accuracy there:
-.889 (rf) and .828 (extratrees) on validation, against .914 and .858 with 8,192 leaves. On sets of up
-to some 25,000 training rows it does not bind.
+2 x (64 + 8 C) bytes, so 300 trees of 4,096 leaves and 7 classes take 0.3 GB in memory, and twice
+that while they are read. On covertype (348,607 training rows), where every tree reaches the bound,
+the file has 71 MB, fitting peaked at 1.1 GB and auditing at 1.4 GB. The bound costs accuracy there:
+.889 (rf) and .828 (extratrees) on validation, against .914 and .858 with 8,192 leaves. On sets of
+up to some 25,000 training rows it does not bind.
 """
 
 from typing import Any, ClassVar, Self
