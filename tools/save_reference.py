@@ -29,6 +29,8 @@ def main() -> None:
         for file in sorted((options.run / kind).iterdir()):
             if file.suffix in ends:
                 shutil.copyfile(file, target / file.name)
+    if (options.run / "verdict.md").is_file():
+        shutil.copyfile(options.run / "verdict.md", options.reference / "verdict.md")
     certified = sorted(options.run.glob("certify/*/*/seed*.parquet"))
     facts = [read_metadata(file) for file in certified]
     trained = [read_metadata(f) for f in sorted(options.run.glob("train/*/*/seed*.parquet"))]

@@ -528,7 +528,11 @@ def _given_confidence(run: Evidence) -> str:
 
 
 def _standing(run: Evidence, rules: list[str], other_of) -> str:
-    """Return ahead, behind, mixed, tied or undefined: FDS against a score over all label rules."""
+    """Return how FDS stands against a score over all label rules.
+
+    ahead, behind or tied under every rule; partly ahead or behind where some rules leave it open;
+    mixed where rules disagree; undefined where none has both.
+    """
     signs = []
     for rule in rules:
         other = other_of(run, rule)
@@ -539,9 +543,10 @@ def _standing(run: Evidence, rules: list[str], other_of) -> str:
             signs.append(found.sign)
     if not signs:
         return "undefined"
-    if len(set(signs)) > 1:
+    if {1, -1} <= set(signs):
         return "mixed"
-    return {1: "ahead", -1: "behind", 0: "tied"}[signs[0]]
+    standing = {1: "ahead", -1: "behind", 0: "tied"}[max(signs, key=abs)]
+    return f"partly {standing}" if len(set(signs)) > 1 else standing
 
 
 def _conclusion(run: Evidence, rules: list[str]) -> str:
@@ -556,7 +561,11 @@ def _conclusion(run: Evidence, rules: list[str]) -> str:
         "tied": "FDS is not shown to find more than correctly signed confidence",
         "mixed": "whether FDS or correctly signed confidence finds more depends on what is "
         "called brittle",
-    }[confidence]
+        "partly ahead": "where a difference shows, look at what confident predictions rest on, not "
+        "at their confidence",
+        "partly behind": "where a difference shows, correctly signed confidence finds more than "
+        "FDS",
+    }
     price = {
         "ahead": "the removal path ranks better than the one-step sum and so earns its price",
         "behind": "the one-step sum, which costs G + 1 predictions a case, ranks better than the "
@@ -565,8 +574,12 @@ def _conclusion(run: Evidence, rules: list[str]) -> str:
         "whole certificate, as far as this run can tell",
         "mixed": "whether the removal path ranks better than the cheap one-step sum depends on "
         "what is called brittle",
-    }[cheap]
-    return f"What a practitioner may conclude: {against}; {price}."
+        "partly ahead": "where a difference shows, the removal path ranks better than the cheap "
+        "one-step sum",
+        "partly behind": "where a difference shows, the one-step sum, which costs G + 1 "
+        "predictions a case, ranks better than the whole certificate",
+    }
+    return f"What a practitioner may conclude: {against[confidence]}; {price[cheap]}."
 
 
 def _coverage(run: Evidence, expected: list[Unit]) -> str:

@@ -509,3 +509,25 @@ def test_mitigation_and_structure_figures(strong):
     draw_figure(
         "natural_and_structure", natural, run="toy", preset="paper", also={"natural": blank}
     )
+
+
+@pytest.mark.parametrize(
+    ("signs", "standing"),
+    [
+        ([1, 1], "ahead"),
+        ([-1, -1], "behind"),
+        ([0, 0], "tied"),
+        ([1, 0, 0], "partly ahead"),
+        ([0, -1], "partly behind"),
+        ([1, 0, -1], "mixed"),
+        ([], "undefined"),
+    ],
+)
+def test_a_standing_needs_every_rule_to_agree(signs, standing):
+    from types import SimpleNamespace
+
+    from cfc.verdict import _standing
+
+    found = dict(enumerate(SimpleNamespace(sign=sign) for sign in signs))
+    run = SimpleNamespace(difference=lambda *_, label_rule, **__: found[label_rule])
+    assert _standing(run, list(found), lambda *_: "other") == standing

@@ -114,7 +114,7 @@ def _bars(axes, natural: pd.DataFrame) -> None:
 
 def _title(score: str, sign: str) -> str:
     text = score_title(score, sign).removesuffix(" (ours)").removesuffix(" sign")
-    return text.replace(", paper", "\n(paper’s sign)").replace(", risk", "\n(risk sign)")
+    return text.replace(", paper", " (paper’s sign)").replace(", risk", " (risk sign)")
 
 
 def _grid(units: pd.DataFrame, score: str, datasets: list[str], models: list[str]) -> np.ndarray:
