@@ -13,7 +13,7 @@ import numpy as np
 from cfc.errors import CfcError
 from cfc.groups import Groups
 from cfc.predictor import CountedPredictor, Predict, cases_per_chunk
-from cfc.protocol import Protocol
+from cfc.protocol import Protocol, forward_rows
 from cfc.scores import (
     EPSILON,
     clip_probabilities,
@@ -78,16 +78,9 @@ class Certificates:
 
 
 def expected_rows(n_groups: int, protocol: Protocol) -> int:
-    """Return the formula of forward rows a case (paper, Table 3).
-
-    Static order: 1 + G + (K − 1) + |P||Λ|. Greedy order asks for every remaining group at each
-    step, G − 1 + ... + (G − K + 1) rows in place of the K − 1.
-    """
-    depth = min(protocol.depth, n_groups)
-    steps = depth - 1
-    if protocol.order == "greedy":
-        steps = sum(n_groups - k for k in range(1, depth))
-    return 1 + n_groups + steps + len(protocol.operators) * len(protocol.severities)
+    """Return the formula of forward rows a case under a protocol; see `forward_rows`."""
+    cells = len(protocol.operators) * len(protocol.severities)
+    return forward_rows(n_groups, min(protocol.depth, n_groups), protocol.order, cells)
 
 
 def certify(

@@ -22,6 +22,7 @@ import pyarrow as pa
 from cfc import metrics
 from cfc.artifacts import lists_to_matrix, to_numpy
 from cfc.errors import ArtifactError, ConfigError
+from cfc.protocol import forward_rows
 from cfc.ranking import SIGNS, in_order
 
 SCHEMA = pa.schema(
@@ -291,10 +292,9 @@ def _cost_rows(certificates: pa.Table, settings: EvaluationSettings) -> Iterator
         groups = lists_width(certificates["group_order"])
         depth = lists_width(certificates["path_margin"]) - 1
         operators = sum(name.startswith("lambda_") for name in certificates.column_names)
-        steps = depth - 1
-        if settings.order == "greedy":
-            steps = sum(groups - k for k in range(1, depth))
-        values["forward_rows_formula"] = 1 + groups + steps + operators * settings.n_severities
+        values["forward_rows_formula"] = forward_rows(
+            groups, depth, settings.order, operators * settings.n_severities
+        )
         values["forward_rows_mean"] = made.mean()
     values["forward_rows_total"] = made.sum()
     for metric, value in values.items():

@@ -115,6 +115,22 @@ class Protocol:
         return self.clip
 
 
+def forward_rows(n_groups: int, depth: int, order: str, cells: int) -> int:
+    """Return the formula of forward rows a case (paper, Table 3).
+
+    Static order: 1 + G + (K − 1) + |P||Λ|. Greedy order asks for every remaining group at each
+    step, G − 1 + ... + (G − K + 1) rows in place of the K − 1.
+
+    Args:
+        n_groups: G.
+        depth: K, at most G.
+        order: ``static`` or ``greedy``.
+        cells: |P||Λ|, degradation operators times severities.
+    """
+    steps = sum(n_groups - k for k in range(1, depth)) if order == "greedy" else depth - 1
+    return 1 + n_groups + steps + cells
+
+
 def _all(known) -> str:
     return "one of " + ", ".join(known)
 

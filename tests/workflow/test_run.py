@@ -166,6 +166,21 @@ def test_killed_while_making_results_anew_leaves_nothing_stale(finished, copied,
     assert contents(copied.folder) == contents(finished.folder)
 
 
+def test_the_audit_preset_runs_beside_the_paper_preset_on_the_same_model(copied):
+    run = copied.folder / "results/tiny"
+    trained = run / "train/breast_cancer/lr/seed0.parquet"
+    before = trained.stat().st_mtime_ns
+    outcome = copied("breast_cancer_lr", "--config", "preset=audit")
+    assert outcome.code == 0, outcome.text
+    assert trained.stat().st_mtime_ns == before
+    unit = "certify/breast_cancer/lr/seed0.parquet"
+    facts = json.loads(pq.read_schema(run / "audit" / unit).metadata[b"cfc"])
+    assert facts["protocol"]["preset"] == "audit"
+    assert facts["protocol"]["baseline"] == "mean_off"
+    assert facts["clip"] == 1e-12  # half a vote is for forests only
+    assert json.loads(pq.read_schema(run / unit).metadata[b"cfc"])["protocol"]["preset"] == "paper"
+
+
 def test_two_runs_in_one_folder_are_refused(workflow):
     process = start(workflow, "breast_cancer_mlp")
     try:
