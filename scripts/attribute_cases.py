@@ -12,9 +12,12 @@ def main(job):
 
     params, unit = params_of(job), unit_of(job)
     protocol = Protocol.from_mapping(params["protocol"])
+    # the model first: reading a large forest takes twice its size for a moment
+    model = load_model(job.input.model, params["model"]["class"])
+    prepared = Prepared.read(job.input.matrix, job.input.description, job.input.baselines)
     table, facts, timings = attribute_unit(
-        Prepared.read(job.input.matrix, job.input.description, job.input.baselines),
-        load_model(job.input.model, params["model"]["class"]),
+        prepared,
+        model,
         read_table(job.input.certificates),
         protocol,
         params["attribution"],

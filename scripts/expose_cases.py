@@ -13,6 +13,8 @@ def main(job):
 
     params, unit = params_of(job), unit_of(job)
     spec = DatasetSpec.from_mapping(unit["dataset"], params["entry"])
+    # the model first: reading a large forest takes twice its size for a moment
+    model = load_model(job.input.model, params["model"]["class"])
     prepared = Prepared.read(job.input.matrix, job.input.description, job.input.baselines)
     grid, facts = unit_grid(
         prepared,
@@ -23,7 +25,7 @@ def main(job):
     )
     table, timings = expose_unit(
         prepared,
-        load_model(job.input.model, params["model"]["class"]),
+        model,
         read_table(job.input.certificates),
         grid,
         clip=read_metadata(job.input.certificates)["clip"],

@@ -11,9 +11,12 @@ def main(job):
     from cfc.transfer import TransferSettings
 
     params, unit = params_of(job), unit_of(job)
+    # the model first: reading a large forest takes twice its size for a moment
+    model = load_model(job.input.model, params["model"]["class"])
+    prepared = Prepared.read(job.input.matrix, job.input.description, job.input.baselines)
     table, timings = transfer_unit(
-        Prepared.read(job.input.matrix, job.input.description, job.input.baselines),
-        load_model(job.input.model, params["model"]["class"]),
+        prepared,
+        model,
         read_table(job.input.certificates),
         TransferSettings.from_mapping(params["transfer"]),
         clip=read_metadata(job.input.certificates)["clip"],
