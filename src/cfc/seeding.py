@@ -35,6 +35,17 @@ def generator(seed: int, purpose: str) -> np.random.Generator:
     )
 
 
+def spawned_sequence(root: int, key: tuple[int, ...]) -> np.random.SeedSequence:
+    """Return the seed sequence of a numbered stream under one root seed.
+
+    Args:
+        root: root seed, not negative.
+        key: whole numbers in [0, 2**32) that name the stream; sequences of different keys are
+            independent.
+    """
+    return np.random.SeedSequence(entropy=int(root), spawn_key=tuple(int(k) for k in key))
+
+
 def philox4x32(counter: tuple[np.ndarray, ...], key: tuple[int, int]) -> tuple[np.ndarray, ...]:
     """Apply the Philox4x32-10 bijection.
 

@@ -194,18 +194,7 @@ class Model(ABC):
         Raises:
             ConfigError: unknown names (with the nearest) and bad values, all at once.
         """
-        problems = ProblemList()
-        for name, value in params.items():
-            if name not in cls.PARAMS:
-                problems.append(f"unknown parameter {name!r}; {nearest(name, cls.PARAMS)}")
-            elif problem := cls.PARAMS[name].problem(value):
-                problems.append(f"{name} {problem}, not {value!r} ({cls.PARAMS[name].doc})")
-        problems.raise_if_any(ConfigError, f"parameters of model {cls.family}")
-        merged = {name: param.default for name, param in cls.PARAMS.items()} | dict(params)
-        return {
-            name: float(value) if isinstance(cls.PARAMS[name].default, float) else value
-            for name, value in merged.items()
-        }
+        return checked_params(f"model {cls.family}", cls.PARAMS, params)
 
     # ---- fitting ----------------------------------------------------------------------------
 
@@ -385,6 +374,33 @@ class Model(ABC):
                 f"(it should begin with {cls.magic!r}); pickled files are never read"
             )
         return content
+
+
+def checked_params(
+    owner: str, known: Mapping[str, "Param"], params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return all parameters of a family or method, defaults filled in.
+
+    Args:
+        owner: whose they are, for the message.
+        known: what may be set.
+        params: what is set.
+
+    Raises:
+        ConfigError: unknown names (with the nearest) and bad values, all at once.
+    """
+    problems = ProblemList()
+    for name, value in params.items():
+        if name not in known:
+            problems.append(f"unknown parameter {name!r}; {nearest(name, known)}")
+        elif problem := known[name].problem(value):
+            problems.append(f"{name} {problem}, not {value!r} ({known[name].doc})")
+    problems.raise_if_any(ConfigError, f"parameters of {owner}")
+    merged = {name: param.default for name, param in known.items()} | dict(params)
+    return {
+        name: float(value) if isinstance(known[name].default, float) else value
+        for name, value in merged.items()
+    }
 
 
 def read_description(directory: str | Path) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def _own_family(name: str, class_path: str) -> type[Model]:
             f"{where}: expected 'package.module:ClassName' or 'path/to/file.py:ClassName'"
         )
     try:
-        module = _load_file(source) if source.endswith(".py") else importlib.import_module(source)
+        module = load_file(source) if source.endswith(".py") else importlib.import_module(source)
     except (ImportError, OSError, SyntaxError) as error:
         raise ConfigError(f"{where}: cannot be imported: {error}") from error
     cls = getattr(module, attribute, None)
@@ -99,7 +99,8 @@ def _own_family(name: str, class_path: str) -> type[Model]:
     return cls
 
 
-def _load_file(path: str) -> ModuleType:
+def load_file(path: str) -> ModuleType:
+    """Import a Python file by its path; two look-ups give one module object."""
     file = Path(path).resolve()
     # One module object a file, so that two look-ups give one class.
     key = f"cfc_own_model_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"

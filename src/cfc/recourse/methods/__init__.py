@@ -1,0 +1,1 @@
+"""Recourse methods, one module each behind one small interface; see `cfc.recourse.methods.base`."""
