@@ -16,18 +16,40 @@ from cfc.errors import ConfigError, ModelError, nearest
 from cfc.recourse.data import RecourseData
 from cfc.recourse.nets import Net
 from cfc.recourse.seeds import SeedPlan
-from cfc.recourse.training import Trained, TrainSettings, TrainSpec, train_nets
+from cfc.recourse.specs import Trained, TrainSettings, TrainSpec
 
 VARIANTS = 25
 BASE_HIDDEN = (32, 32)
 BASE_LR = 1e-3
 ARCHITECTURES = tuple(
     tuple(int(width) for width in text.split("-"))
-    for text in (
-        "8 16 32 64 128 "
-        "8-8 8-16 8-32 16-8 16-16 16-32 32-8 32-16 32-64 64-16 64-32 64-64 128-32 128-64 128-128 "
-        "8-8-8 16-16-8 16-16-16 32-16-8 32-32-16"
-    ).split()
+    for text in [
+        "8",
+        "16",
+        "32",
+        "64",
+        "128",
+        "8-8",
+        "8-16",
+        "8-32",
+        "16-8",
+        "16-16",
+        "16-32",
+        "32-8",
+        "32-16",
+        "32-64",
+        "64-16",
+        "64-32",
+        "64-64",
+        "128-32",
+        "128-64",
+        "128-128",
+        "8-8-8",
+        "16-16-8",
+        "16-16-16",
+        "32-16-8",
+        "32-32-16",
+    ]
 )
 CONFIGURATIONS = tuple(
     ("adam", lr, decay)
@@ -121,9 +143,7 @@ class ChangeFamily(ABC):
     title: ClassVar[str]
 
     @abstractmethod
-    def variants(
-        self, base: BaseModel, rows: Rows, seeds: SeedPlan
-    ) -> list[Variant]:
+    def variants(self, base: BaseModel, rows: Rows, seeds: SeedPlan) -> list[Variant]:
         """Return the changed models of one base model, at least as many as the run declares.
 
         Args:
@@ -250,9 +270,7 @@ class TrainingConfiguration(ChangeFamily):
             Variant(
                 f"{optimiser} lr {lr:g} wd {decay:g}",
                 0,
-                replace(
-                    self.base_spec(base, rows), optimiser=optimiser, lr=lr, weight_decay=decay
-                ),
+                replace(self.base_spec(base, rows), optimiser=optimiser, lr=lr, weight_decay=decay),
             )
             for optimiser, lr, decay in CONFIGURATIONS
         ]
@@ -406,6 +424,8 @@ def build_family(
     Raises:
         ConfigError: the family gives fewer variants than ``count``.
     """
+    from cfc.recourse.training import train_nets
+
     rows = Rows.of(data)
     asked: list[tuple[int, Variant]] = []
     for base in bases:
@@ -428,9 +448,7 @@ def build_family(
                 replace(s, weights=s.weights[: rows.n_train], targets=s.targets[: rows.n_train])
                 for s in specs
             ]
-        done = train_nets(
-            X, data.X["validation"], data.y["validation"], specs, settings, progress
-        )
+        done = train_nets(X, data.X["validation"], data.y["validation"], specs, settings, progress)
         trained = dict(zip(todo, done, strict=True))
     return [
         Changed(b, v, trained[i].net if i in trained else v.net, trained.get(i))
@@ -445,6 +463,8 @@ def train_bases(
     settings: TrainSettings | None = None,
 ) -> tuple[list[BaseModel], list[Trained]]:
     """Train the base models of a data set; they differ in their first weights only."""
+    from cfc.recourse.training import train_nets
+
     rows = Rows.of(data)
     init = [seeds.seed("base", b) for b in range(count)]
     n = rows.n_train
@@ -472,6 +492,8 @@ def train_ensemble(
     Returns:
         base number -> networks.
     """
+    from cfc.recourse.training import train_nets
+
     rows = Rows.of(data)
     n = rows.n_train
     specs = [

@@ -73,7 +73,7 @@ def draw_requests(
     if len(eligible) > limit:
         seed = seeds.seed(purpose, base)
         if seeds.profile == "parity":
-            eligible = np.random.RandomState(seed).choice(eligible, limit, replace=False)  # noqa: NPY002
+            eligible = np.random.RandomState(seed).choice(eligible, limit, replace=False)
         else:
             eligible = np.random.default_rng(seed).choice(eligible, limit, replace=False)
     return Requests(X[eligible], data.row_id[part][eligible], eligible)

@@ -46,9 +46,7 @@ class Net:
 
     def __post_init__(self):
         for name in ("weights", "biases"):
-            arrays = tuple(
-                np.ascontiguousarray(a, dtype=np.float32) for a in getattr(self, name)
-            )
+            arrays = tuple(np.ascontiguousarray(a, dtype=np.float32) for a in getattr(self, name))
             object.__setattr__(self, name, arrays)
         shapes = [w.shape for w in self.weights]
         fits = len(self.weights) == len(self.biases) and shapes and shapes[-1][0] == 1
@@ -56,9 +54,7 @@ class Net:
             w.ndim == 2 and b.shape == (w.shape[0],)
             for w, b in zip(self.weights, self.biases, strict=True)
         )
-        fits = fits and all(
-            a[0] == b[1] for a, b in zip(shapes[:-1], shapes[1:], strict=True)
-        )
+        fits = fits and all(a[0] == b[1] for a, b in zip(shapes[:-1], shapes[1:], strict=True))
         if not fits:
             raise ModelError(f"layers of shapes {shapes} do not make a network with one logit")
         if not all(np.isfinite(a).all() for a in (*self.weights, *self.biases)):

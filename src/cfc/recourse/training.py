@@ -8,80 +8,16 @@ Stacks are kept small enough for the cache; above about 8,000 rows a network tra
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 
-from cfc.errors import ConfigError
 from cfc.recourse.nets import Net, shapes_of
+from cfc.recourse.specs import Trained, TrainSettings, TrainSpec
 
-OPTIMISERS = ("adam", "sgd")
 _BETAS, _EPSILON, _MOMENTUM = (0.9, 0.999), 1e-8, 0.9
 _CACHE_ROWS = 8000
 _LARGEST_STACK = 25
-
-
-@dataclass(frozen=True)
-class TrainSettings:
-    """The training protocol all networks share.
-
-    Attributes:
-        epochs: most full-batch updates.
-        patience: updates without improvement before a stop.
-        min_delta: by how much validation loss must fall to count as better.
-    """
-
-    epochs: int = 300
-    patience: int = 30
-    min_delta: float = 1e-6
-
-
-@dataclass(frozen=True)
-class TrainSpec:
-    """One network to train.
-
-    Attributes:
-        init_seed: torch seed of the initial weights.
-        weights: float [n] >= 0 over the rows of the call, not all 0; a row counted twice has
-            twice the weight. They are normalised to sum to 1.
-        targets: 0/1 labels [n] of the same rows.
-        hidden: sizes of the hidden layers.
-        optimiser: ``adam`` or ``sgd`` (momentum 0.9).
-        lr: step size.
-        weight_decay: classic L2, added to the gradient of weights and biases.
-    """
-
-    init_seed: int
-    weights: np.ndarray
-    targets: np.ndarray
-    hidden: tuple[int, ...] = (32, 32)
-    optimiser: str = "adam"
-    lr: float = 1e-3
-    weight_decay: float = 0.0
-
-    def __post_init__(self):
-        if self.optimiser not in OPTIMISERS:
-            raise ConfigError(f"optimiser {self.optimiser!r} is none of {', '.join(OPTIMISERS)}")
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A trained network and how its training went.
-
-    Attributes:
-        net: weights of the best epoch.
-        epochs: updates made.
-        best_epoch: update after which validation loss was lowest, from 1.
-        validation_loss: mean binary cross-entropy there.
-    """
-
-    net: Net
-    epochs: int
-    best_epoch: int
-    validation_loss: float
-    facts: dict[str, Any] = field(default_factory=dict)
 
 
 def initial_net(seed: int, n_features: int, hidden: Sequence[int]) -> Net:
@@ -158,86 +94,33 @@ class _Layers:
             start = end + out
 
 
-class _Stack:
-    """Networks of one shape and optimiser in training; finished ones leave the stack."""
+class _Bundle:
+    """Networks of one shape as one tensor [M, parameters], their gradients and update steps."""
 
-    def __init__(self, x, x_valid, y_valid, specs: Sequence[TrainSpec], settings: TrainSettings):
-        self.x, self.x_valid, self.y_valid, self.settings = x, x_valid, y_valid, settings
-        self.specs = list(specs)
-        self.shapes = shapes_of(x.shape[1], specs[0].hidden)
-        nets = [initial_net(s.init_seed, x.shape[1], s.hidden) for s in specs]
-        self.like = nets[0]
+    def __init__(self, nets: Sequence[Net], lr: Sequence[float], optimiser: str = "adam"):
+        self.like, self.optimiser = nets[0], optimiser
+        self.shapes = shapes_of(nets[0].n_features, nets[0].hidden)
         self.flat = torch.from_numpy(np.stack([n.flat() for n in nets]))
-        weights = np.stack([np.asarray(s.weights, dtype=np.float64) for s in specs])
-        weights /= weights.sum(axis=1, keepdims=True)
-        self.row_weight = torch.from_numpy(weights.astype(np.float32))
-        self.target = torch.from_numpy(np.stack([s.targets for s in specs]).astype(np.float32))
-        self.lr = torch.tensor([[s.lr] for s in specs], dtype=torch.float32)
-        decay = torch.tensor([[s.weight_decay] for s in specs], dtype=torch.float32)
-        self.decay = decay if bool((decay > 0).any()) else None
-        self.first = torch.zeros_like(self.flat)
-        self.second = torch.zeros_like(self.flat)
-        self.alive = np.arange(len(specs))  # positions of the members still in the tensors
-        self.best = self.flat.clone()
-        self.best_loss = np.full(len(specs), np.inf)
-        self.best_epoch = np.zeros(len(specs), dtype=int)
-        self.epochs = np.zeros(len(specs), dtype=int)
+        self.lr = torch.tensor([[v] for v in lr], dtype=torch.float32)
+        self.first, self.second = torch.zeros_like(self.flat), torch.zeros_like(self.flat)
 
-    def run(self) -> list[Trained]:
-        grad = torch.empty_like(self.flat)
-        for epoch in range(1, self.settings.epochs + 1):
-            self._gradient(grad)
-            self._update(grad, epoch)
-            loss = self._validation_loss()
-            own = self.alive
-            self.epochs[own] = epoch
-            better = loss < self.best_loss[own] - self.settings.min_delta
-            if better.any():
-                rows = np.flatnonzero(better)
-                self.best[own[rows]] = self.flat[rows]
-                self.best_loss[own[rows]] = loss[rows]
-                self.best_epoch[own[rows]] = epoch
-            going = epoch - self.best_epoch[own] < self.settings.patience
-            if not going.any():
-                break
-            if not going.all():
-                self._keep(going)
-                grad = torch.empty_like(self.flat)
-        return [
-            Trained(
-                self.like.with_flat(self.best[i].numpy().copy()),
-                int(self.epochs[i]),
-                int(self.best_epoch[i]),
-                float(self.best_loss[i]),
-            )
-            for i in range(len(self.specs))
-        ]
-
-    def _keep(self, going: np.ndarray) -> None:
-        rows = torch.from_numpy(np.flatnonzero(going))
-        for name in ("flat", "first", "second", "row_weight", "target", "lr", "decay"):
-            held = getattr(self, name)
-            if held is not None:
-                setattr(self, name, held[rows].contiguous())
-        self.alive = self.alive[going]
-
-    def _forward(self, x: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """Return the activations of every hidden layer and the logits [M, n]."""
+    def forward(self, x: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """Return the inputs of every layer and the logits [M, n] of rows [n, p] or [M, n, p]."""
         layers = _Layers(self.flat, self.shapes)
-        h = x.expand(len(self.flat), *x.shape)
-        hidden = []
+        inputs = [x if x.dim() == 3 else x.expand(len(self.flat), *x.shape)]
         for w, b in zip(layers.weights[:-1], layers.biases[:-1], strict=True):
-            h = torch.baddbmm(b.unsqueeze(1), h, w.transpose(1, 2)).relu_()
-            hidden.append(h)
+            h = torch.baddbmm(b.unsqueeze(1), inputs[-1], w.transpose(1, 2))
+            inputs.append(h.relu_())
         last = layers.weights[-1].transpose(1, 2)
-        return hidden, torch.baddbmm(layers.biases[-1].unsqueeze(1), h, last).squeeze(2)
+        logits = torch.baddbmm(layers.biases[-1].unsqueeze(1), inputs[-1], last)
+        return inputs, logits.squeeze(2)
 
-    def _gradient(self, grad: torch.Tensor) -> None:
-        """Fill ``grad`` [M, parameters] with the gradient of each network's weighted loss."""
-        hidden, logits = self._forward(self.x)
-        inputs = [self.x.expand(len(self.flat), *self.x.shape), *hidden]
+    def gradient(self, x, target, row_weight) -> torch.Tensor:
+        """Return the gradient [M, parameters] of each network's weighted cross-entropy."""
+        inputs, logits = self.forward(x)
+        grad = torch.empty_like(self.flat)
         layers, out = _Layers(self.flat, self.shapes), _Layers(grad, self.shapes)
-        delta = ((torch.sigmoid(logits) - self.target) * self.row_weight).unsqueeze(2)
+        delta = ((torch.sigmoid(logits) - target) * row_weight).unsqueeze(2)
         for k in range(len(self.shapes) - 1, -1, -1):
             out.weights[k].copy_(torch.bmm(delta.transpose(1, 2), inputs[k]))
             out.biases[k].copy_(delta.sum(dim=1))
@@ -246,11 +129,11 @@ class _Stack:
                 w = layers.weights[k]
                 delta = delta * w if k == len(self.shapes) - 1 else torch.bmm(delta, w)
                 delta = torch.ops.aten.threshold_backward(delta, inputs[k], 0)
-        if self.decay is not None:
-            grad.addcmul_(self.decay, self.flat)
+        return grad
 
-    def _update(self, grad: torch.Tensor, epoch: int) -> None:
-        if self.specs[0].optimiser == "sgd":
+    def update(self, grad: torch.Tensor, count: int) -> None:
+        """Make step number ``count``, from 1."""
+        if self.optimiser == "sgd":
             # the first step's buffer is the gradient itself, as in torch
             self.first.mul_(_MOMENTUM).add_(grad)
             self.flat.sub_(self.lr * self.first)
@@ -258,10 +141,99 @@ class _Stack:
         one, two = _BETAS
         self.first.mul_(one).add_(grad, alpha=1 - one)
         self.second.mul_(two).addcmul_(grad, grad, value=1 - two)
-        root = (self.second.sqrt() / (1 - two**epoch) ** 0.5).add_(_EPSILON)
-        self.flat.sub_((self.lr / (1 - one**epoch)) * (self.first / root))
+        root = (self.second.sqrt() / (1 - two**count) ** 0.5).add_(_EPSILON)
+        self.flat.sub_((self.lr / (1 - one**count)) * (self.first / root))
+
+
+class _Stack:
+    """Networks of one shape and optimiser in training; finished ones leave the stack."""
+
+    def __init__(self, x, x_valid, y_valid, specs: Sequence[TrainSpec], settings: TrainSettings):
+        self.x, self.x_valid, self.y_valid, self.settings = x, x_valid, y_valid, settings
+        nets = [initial_net(s.init_seed, x.shape[1], s.hidden) for s in specs]
+        self.bundle = _Bundle(nets, [s.lr for s in specs], specs[0].optimiser)
+        weights = np.stack([np.asarray(s.weights, dtype=np.float64) for s in specs])
+        weights /= weights.sum(axis=1, keepdims=True)
+        self.row_weight = torch.from_numpy(weights.astype(np.float32))
+        self.target = torch.from_numpy(np.stack([s.targets for s in specs]).astype(np.float32))
+        decay = torch.tensor([[s.weight_decay] for s in specs], dtype=torch.float32)
+        self.decay = decay if bool((decay > 0).any()) else None
+        self.alive = np.arange(len(specs))  # positions of the members still in the tensors
+        self.best = self.bundle.flat.clone()
+        self.best_loss = np.full(len(specs), np.inf)
+        self.best_epoch = np.zeros(len(specs), dtype=int)
+        self.epochs = np.zeros(len(specs), dtype=int)
+
+    def run(self) -> list[Trained]:
+        """Train until every member has stopped; return them in order."""
+        bundle = self.bundle
+        for epoch in range(1, self.settings.epochs + 1):
+            grad = bundle.gradient(self.x, self.target, self.row_weight)
+            if self.decay is not None:
+                grad.addcmul_(self.decay, bundle.flat)
+            bundle.update(grad, epoch)
+            loss = self._validation_loss()
+            own = self.alive
+            self.epochs[own] = epoch
+            better = loss < self.best_loss[own] - self.settings.min_delta
+            if better.any():
+                rows = np.flatnonzero(better)
+                self.best[own[rows]] = bundle.flat[rows]
+                self.best_loss[own[rows]] = loss[rows]
+                self.best_epoch[own[rows]] = epoch
+            going = epoch - self.best_epoch[own] < self.settings.patience
+            if not going.any():
+                break
+            if not going.all():
+                self._keep(going)
+        return [
+            Trained(
+                bundle.like.with_flat(self.best[i].numpy().copy()),
+                int(self.epochs[i]),
+                int(self.best_epoch[i]),
+                float(self.best_loss[i]),
+            )
+            for i in range(len(self.epochs))
+        ]
+
+    def _keep(self, going: np.ndarray) -> None:
+        rows = torch.from_numpy(np.flatnonzero(going))
+        for name in ("row_weight", "target", "decay"):
+            if getattr(self, name) is not None:
+                setattr(self, name, getattr(self, name)[rows].contiguous())
+        for name in ("flat", "first", "second", "lr"):
+            setattr(self.bundle, name, getattr(self.bundle, name)[rows].contiguous())
+        self.alive = self.alive[going]
 
     def _validation_loss(self) -> np.ndarray:
-        _, logits = self._forward(self.x_valid)
+        _, logits = self.bundle.forward(self.x_valid)
         loss = torch.nn.functional.softplus(logits) - logits * self.y_valid
         return loss.mean(dim=1).numpy().astype(np.float64)
+
+
+def one_pass(
+    net: Net, X: np.ndarray, y: np.ndarray, rows: np.ndarray, *, lr: float, batch: int
+) -> np.ndarray:
+    """Return how far copies of a network move in one pass of Adam over their own rows.
+
+    Args:
+        net: where every copy starts.
+        X: rows [n, p].
+        y: 0/1 labels [n].
+        rows: int [M, u], the rows copy m sees, in order; the last batch may be smaller.
+        lr: step size.
+        batch: rows a step.
+
+    Returns:
+        largest absolute parameter change of each copy, float64 [M].
+    """
+    bundle = _Bundle([net] * len(rows), [lr] * len(rows))
+    start = bundle.flat.clone()
+    x = torch.from_numpy(np.ascontiguousarray(X[rows], dtype=np.float32))
+    target = torch.from_numpy(np.ascontiguousarray(y[rows], dtype=np.float32))
+    for count, place in enumerate(range(0, rows.shape[1], batch), start=1):
+        part = slice(place, place + batch)
+        size = target[:, part].shape[1]
+        grad = bundle.gradient(x[:, part], target[:, part], torch.tensor(1.0 / size))
+        bundle.update(grad, count)
+    return (bundle.flat - start).abs().amax(dim=1).numpy().astype(np.float64)

@@ -83,6 +83,4 @@ class Adam:
 
     def keep(self, rows: np.ndarray) -> None:
         """Keep only these rows (bool [n]) of the state."""
-        self.first, self.second, self.most = (
-            a[rows] for a in (self.first, self.second, self.most)
-        )
+        self.first, self.second, self.most = (a[rows] for a in (self.first, self.second, self.most))
