@@ -12,6 +12,7 @@ sys.path.insert(0, f"{workflow.basedir}/src")
 configfile: workflow.source_path("config/config.yaml")
 configfile: workflow.source_path("config/datasets.yaml")
 configfile: workflow.source_path("config/models.yaml")
+configfile: workflow.source_path("config/recourse.yaml")
 
 
 include: "workflow/rules/common.smk"
@@ -57,4 +58,6 @@ include: "workflow/rules/exposure.smk"
 include: "workflow/rules/attribution.smk"
 include: "workflow/rules/transfer.smk"
 include: "workflow/rules/page.smk"
+include: "workflow/rules/recourse_common.smk"
+include: "workflow/rules/recourse.smk"
 include: "workflow/rules/targets.smk"

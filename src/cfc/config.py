@@ -50,6 +50,7 @@ def check_config(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     problems = ProblemList(schema_problems(config, schema))
     problems += _selection_problems(config)
     problems += _meaning_problems(config)
+    problems += _recourse_problems(config)
     problems.raise_if_any(ConfigError, "the configuration is not valid")
 
 
@@ -145,6 +146,38 @@ def _sensitivity_problems(config: Mapping[str, Any]) -> Iterable[str]:
             if key in change:
                 yield f"{place}: {key!r} cannot be varied here; see sensitivity.baselines"
         yield from _said_by(lambda c=change, n=name: Protocol.from_mapping(c, n), place)
+
+
+def _recourse_problems(config: Mapping[str, Any]) -> Iterable[str]:
+    """Say which names of the recourse benchmark are not defined."""
+    from cfc.recourse.families import FAMILIES
+    from cfc.recourse.methods.registry import METHODS
+
+    own = config.get("recourse")
+    if not isinstance(own, Mapping):
+        return
+    known = {
+        "datasets": config.get("dataset_registry"),
+        "methods": {**dict.fromkeys(METHODS), **_mapping(own.get("own_methods"))},
+        "families": {**dict.fromkeys(FAMILIES), **_mapping(own.get("own_families"))},
+    }
+    for key, names in known.items():
+        for name in _texts(own.get(key)):
+            if name not in _mapping(names):
+                yield f"recourse.{key}: {name!r} is not defined; {nearest(name, _mapping(names))}"
+    for key in ("method_options", "grids"):
+        for name in _mapping(own.get(key)):
+            if name not in known["methods"]:
+                near = nearest(name, known["methods"])
+                yield f"recourse.{key}: {name!r} is no method; {near}"
+    for key, taken in (("own_methods", METHODS), ("own_families", FAMILIES)):
+        for name in _mapping(own.get(key)):
+            if name in taken:
+                yield f"recourse.{key}: {name!r} is the name of one that comes with the package"
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _said_by(build, place: str) -> Iterable[str]:

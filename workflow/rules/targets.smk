@@ -60,7 +60,7 @@ for dataset in REGISTERED[0]:
             localrule: True
 
 
-TARGETS = ["all", *STAGES, *REGISTERED[0], *REGISTERED[1]]
+TARGETS = ["all", "recourse", *STAGES, *REGISTERED[0], *REGISTERED[1]]
 TARGETS += [
     f"{dataset}_{model}" for dataset in REGISTERED[0] for model in REGISTERED[1]
 ]

@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from cfc.data.registry import DatasetSpec
 from cfc.errors import ArtifactError, DataError, ProblemList, nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PARTS = ("train", "update", "validation", "test")
 _SMALLEST_SCALE = 1e-8
@@ -118,7 +120,7 @@ class RecourseData:
 
 
 def prepare(
-    table: pd.DataFrame,
+    table: "pd.DataFrame",
     spec: DatasetSpec,
     *,
     favourable: Sequence[str] | None,

@@ -21,35 +21,16 @@ from cfc.recourse.specs import Trained, TrainSettings, TrainSpec
 VARIANTS = 25
 BASE_HIDDEN = (32, 32)
 BASE_LR = 1e-3
+_WIDTHS = {
+    1: ("8", "16", "32", "64", "128"),
+    2: (
+        *("8-8", "8-16", "8-32", "16-8", "16-16", "16-32", "32-8", "32-16", "32-64"),
+        *("64-16", "64-32", "64-64", "128-32", "128-64", "128-128"),
+    ),
+    3: ("8-8-8", "16-16-8", "16-16-16", "32-16-8", "32-32-16"),
+}
 ARCHITECTURES = tuple(
-    tuple(int(width) for width in text.split("-"))
-    for text in [
-        "8",
-        "16",
-        "32",
-        "64",
-        "128",
-        "8-8",
-        "8-16",
-        "8-32",
-        "16-8",
-        "16-16",
-        "16-32",
-        "32-8",
-        "32-16",
-        "32-64",
-        "64-16",
-        "64-32",
-        "64-64",
-        "128-32",
-        "128-64",
-        "128-128",
-        "8-8-8",
-        "16-16-8",
-        "16-16-16",
-        "32-16-8",
-        "32-32-16",
-    ]
+    tuple(int(width) for width in text.split("-")) for texts in _WIDTHS.values() for text in texts
 )
 CONFIGURATIONS = tuple(
     ("adam", lr, decay)
@@ -136,7 +117,6 @@ class ChangeFamily(ABC):
     Attributes:
         name: key in tables and configuration.
         title: printed name.
-        retrains: False for families whose variants are made from the base weights directly.
     """
 
     name: ClassVar[str]

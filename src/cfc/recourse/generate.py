@@ -1,4 +1,7 @@
-"""Asking a method for candidates: requests, tuning, statuses, time. No changed model is seen here."""
+"""Asking a method for candidates: requests, tuning, statuses, time.
+
+No changed model is seen here: candidates are made, frozen, and only then evaluated.
+"""
 
 import itertools
 import logging

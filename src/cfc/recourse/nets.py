@@ -6,6 +6,7 @@ least 0. Training is in `cfc.recourse.training`; nothing here needs torch.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ class Net:
             w.ndim == 2 and b.shape == (w.shape[0],)
             for w, b in zip(self.weights, self.biases, strict=True)
         )
-        fits = fits and all(a[0] == b[1] for a, b in zip(shapes[:-1], shapes[1:], strict=True))
+        fits = fits and all(a[0] == b[1] for a, b in pairwise(shapes))
         if not fits:
             raise ModelError(f"layers of shapes {shapes} do not make a network with one logit")
         if not all(np.isfinite(a).all() for a in (*self.weights, *self.biases)):
@@ -220,4 +221,4 @@ def _net_of(tensors: Mapping[str, Any], name: str) -> Net:
 def shapes_of(n_features: int, hidden: Iterable[int]) -> list[tuple[int, int]]:
     """Return (out, in) of every layer of a network with one logit."""
     sizes = [n_features, *hidden, 1]
-    return [(b, a) for a, b in zip(sizes[:-1], sizes[1:], strict=True)]
+    return [(b, a) for a, b in pairwise(sizes)]

@@ -319,7 +319,7 @@ class LocalSolver:
         where s is ±1 for units on and off, a is 1 and 0.
         """
         h1 = len(self.b1)
-        on1, on2 = at.pattern
+        on2 = at.pattern[1]
         nu1, nu2, mu = at.dual[:h1], at.dual[h1:-1], at.dual[-1]
         sign2 = np.where(on2, 1.0, -1.0)
         other = np.concatenate(

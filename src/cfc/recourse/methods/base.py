@@ -110,7 +110,7 @@ class Method(ABC):
         self.params = checked_params(f"method {self.name}", self.PARAMS, params or {})
         self.prepare()
 
-    def prepare(self) -> None:
+    def prepare(self) -> None:  # noqa: B027
         """Do the work a base model needs once (radius, threshold, certified rows)."""
 
     @abstractmethod
