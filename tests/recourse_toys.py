@@ -1,5 +1,7 @@
 """Small recourse problems whose answers are known by geometry."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from cfc.recourse.data import RecourseData, distance_scale
@@ -22,10 +24,7 @@ def random_net(p: int, hidden=(4, 4), seed=0, scale=1.0) -> Net:
     rng = np.random.default_rng(seed)
     sizes = [p, *hidden, 1]
     return Net(
-        tuple(
-            scale * rng.normal(size=(b, a)) / np.sqrt(a)
-            for a, b in zip(sizes[:-1], sizes[1:], strict=True)
-        ),
+        tuple(scale * rng.normal(size=(b, a)) / np.sqrt(a) for a, b in pairwise(sizes)),
         tuple(0.3 * rng.normal(size=b) for b in sizes[1:]),
     )
 
@@ -57,7 +56,9 @@ def toy_data(p: int = 2, n: int = 120, seed: int = 0, X=None) -> RecourseData:
 def toy_problem(net: Net, data: RecourseData | None = None, voters: int = 0, **kwargs) -> Problem:
     data = data or toy_data(net.n_features)
     rng = np.random.default_rng(5)
-    noise = [net.with_flat(net.flat() + 0.02 * rng.normal(size=net.flat().shape)) for _ in range(voters)]
+    noise = [
+        net.with_flat(net.flat() + 0.02 * rng.normal(size=net.flat().shape)) for _ in range(voters)
+    ]
     return Problem(
         data,
         0,

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from recourse_toys import toy_data
 
 from cfc.data.registry import DatasetSpec
 from cfc.errors import ArtifactError, ConfigError, DataError
 from cfc.recourse.data import RecourseData, distance_scale, prepare, split_parts
 from cfc.recourse.seeds import SeedPlan
-from recourse_toys import toy_data
 
 SIZES = {  # published: rows of class 0 and 1, then train, update, validation, test
     "breast_cancer": ((212, 357), (284, 57, 57, 171)),
@@ -70,7 +70,12 @@ def test_the_distance_unit_falls_back_to_deviation_and_then_to_one():
 @pytest.mark.parametrize(
     ("frame", "declared", "options", "words"),
     [
-        (table(c=["x"] * 60), {"fields": {"a": "numeric", "c": "nominal"}}, {}, "nominal features: 'c'"),
+        (
+            table(c=["x"] * 60),
+            {"fields": {"a": "numeric", "c": "nominal"}},
+            {},
+            "nominal features: 'c'",
+        ),
         (table(), {"classes": ("no", "yes", "maybe")}, {"favourable": None}, "is not binary"),
         (table(), {}, {"favourable": ["yse"]}, "no label 'yse'; nearest known: yes"),
         (table(), {}, {"favourable": ["yes", "no"]}, "leave at least one out"),
@@ -132,7 +137,10 @@ def test_published_seeds_are_the_offsets_of_the_paper():
     assert plan.seed("data_deletion", 1, level=0.05, replicate=2) == 2027 + 20000 + 50 + 2
     assert plan.seed("parameter_perturbation", 0, level=0.001, replicate=4) == 2026 + 80000 + 1004
     # five base models, 25 seeds each: the overlap the independent plan is for
-    assert len({plan.seed("new_initialization", b, replicate=r) for b in range(5) for r in range(25)}) == 29
+    assert (
+        len({plan.seed("new_initialization", b, replicate=r) for b in range(5) for r in range(25)})
+        == 29
+    )
 
 
 def test_independent_seeds_never_repeat():

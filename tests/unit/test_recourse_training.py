@@ -1,8 +1,11 @@
 """Training in stacks against plain torch, the eight families, files of networks."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
+from recourse_toys import random_net, toy_data
 
 from cfc.errors import ArtifactError, ConfigError, ModelError
 from cfc.recourse.families import (
@@ -23,7 +26,6 @@ from cfc.recourse.nets import Net, Stack, load_nets, logits_of, save_nets
 from cfc.recourse.seeds import SeedPlan
 from cfc.recourse.specs import TrainSettings, TrainSpec
 from cfc.recourse.training import initial_net, one_pass, train_nets
-from recourse_toys import random_net, toy_data
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(60, 4)).astype(np.float32)
@@ -37,7 +39,7 @@ def plain_torch(spec: TrainSpec, epochs: int):
     torch.manual_seed(spec.init_seed)
     sizes = [X.shape[1], *spec.hidden, 1]
     layers = []
-    for a, b in zip(sizes[:-1], sizes[1:], strict=True):
+    for a, b in pairwise(sizes):
         layers += [torch.nn.Linear(a, b), torch.nn.ReLU()]
     net = torch.nn.Sequential(*layers[:-1])
     rows = np.repeat(np.arange(len(X)), np.asarray(spec.weights, dtype=int))
@@ -82,7 +84,9 @@ def test_a_stack_trains_what_torch_trains_alone():
 
 
 def test_early_stopping_keeps_the_best_epoch_and_ends_after_patience():
-    spec = TrainSpec(4, np.ones(60), np.random.default_rng(0).integers(0, 2, 60), hidden=(16, 16), lr=0.02)
+    spec = TrainSpec(
+        4, np.ones(60), np.random.default_rng(0).integers(0, 2, 60), hidden=(16, 16), lr=0.02
+    )
     [done] = train_nets(X, XV, YV, [spec], TrainSettings(epochs=200, patience=4))
     losses = [loss for loss, _ in plain_torch(spec, done.epochs)]
     assert done.epochs < 200
@@ -131,7 +135,9 @@ def test_one_pass_moves_as_torch_does_in_small_batches():
             optimiser.zero_grad()
             torch.nn.functional.binary_cross_entropy_with_logits(logits, target).backward()
             optimiser.step()
-        largest = max(float((t.detach() - s).abs().max()) for t, s in zip(tensors, start, strict=True))
+        largest = max(
+            float((t.detach() - s).abs().max()) for t, s in zip(tensors, start, strict=True)
+        )
         assert moved[m] == pytest.approx(largest, abs=1e-7)
     faster = one_pass(net, X, Y, rows, lr=2e-3, batch=8)
     assert (faster > moved).all()
@@ -152,7 +158,9 @@ def test_gradients_of_a_network_are_those_of_torch():
 
 
 def test_stacks_and_mixed_shapes_give_each_network_its_logits():
-    nets = [random_net(4, hidden, seed=s) for s, hidden in enumerate([(4, 4), (3,), (4, 4), (2, 2, 2)])]
+    nets = [
+        random_net(4, hidden, seed=s) for s, hidden in enumerate([(4, 4), (3,), (4, 4), (2, 2, 2)])
+    ]
     together = logits_of(nets, X)
     for net, own in zip(nets, together, strict=True):
         assert np.allclose(net.logits(X), own, atol=1e-5)
@@ -161,7 +169,11 @@ def test_stacks_and_mixed_shapes_give_each_network_its_logits():
 
 
 def test_networks_survive_their_file_and_damage_is_named(tmp_path):
-    nets = {"base0/000": random_net(3), "base0/001": random_net(3, (2,)), "base1": random_net(3, seed=8)}
+    nets = {
+        "base0/000": random_net(3),
+        "base0/001": random_net(3, (2,)),
+        "base1": random_net(3, seed=8),
+    }
     save_nets(nets, tmp_path / "n.safetensors")
     back = load_nets(tmp_path / "n.safetensors")
     assert list(back) == sorted(nets)
@@ -273,7 +285,9 @@ def test_independent_bases_share_no_draw_and_the_ensemble_shares_none_with_the_b
     seen = []
     for name in ("new_initialization", "bootstrap", "data_deletion", "label_update"):
         for base in bases:
-            seen += [s for v in get_family(name).variants(base, rows, plan) for s in v.seeds.values()]
+            seen += [
+                s for v in get_family(name).variants(base, rows, plan) for s in v.seeds.values()
+            ]
     seen += [plan.seed("betarce_ensemble", b.number, replicate=m) for b in bases for m in range(32)]
     seen += [plan.seed("apas_calibration", b.number, replicate=m) for b in bases for m in range(10)]
     assert len(set(seen)) == len(seen)
@@ -299,7 +313,9 @@ class TooFew(ChangeFamily):
 
 
 def test_a_family_with_fewer_variants_than_declared_is_refused(data, bases):
-    with pytest.raises(ConfigError, match="gives 1 variants of base model 0, but the run declares 3"):
+    with pytest.raises(
+        ConfigError, match="gives 1 variants of base model 0, but the run declares 3"
+    ):
         build_family(TooFew(), bases, data, SeedPlan("parity", "diabetes"), count=3)
     with pytest.raises(ModelError, match="either a training or a network"):
         Variant("", 0)
