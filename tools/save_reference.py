@@ -1,6 +1,10 @@
 """Copy the tables and figures of a finished run to a reference folder, with where they came from.
 
 python tools/save_reference.py results/quick results/reference/quick --command "make quick ..."
+
+The folder of a recourse benchmark is copied profile by profile:
+
+python tools/save_reference.py results/paper/recourse results/reference/recourse --command "..."
 """
 
 import argparse
@@ -21,14 +25,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the data used")
     options = parser.parse_args()
     units = sorted(options.run.glob("evaluate/*/*/seed*.parquet"))
+    evaluated = sorted(options.run.glob("*/evaluation/*.candidates.parquet"))
+    if evaluated:
+        save_recourse(options, evaluated)
+        return
     if not units:
         parser.error(f"{options.run} has no evaluated unit")
-    for kind, ends in (("tables", (".md", ".csv")), ("figures", (".svg",))):
-        target = options.reference / kind
-        target.mkdir(parents=True, exist_ok=True)
-        for file in sorted((options.run / kind).iterdir()):
-            if file.suffix in ends:
-                shutil.copyfile(file, target / file.name)
+    copy_results(options.run, options.reference)
     if (options.run / "verdict.md").is_file():
         shutil.copyfile(options.run / "verdict.md", options.reference / "verdict.md")
     certified = sorted(options.run.glob("certify/*/*/seed*.parquet"))
@@ -63,6 +66,49 @@ def main() -> None:
         options.reference / "provenance.json",
     )
     print(f"{len(units)} units -> {options.reference}")
+
+
+def copy_results(run: Path, reference: Path) -> None:
+    for kind, ends in (("tables", (".md", ".csv")), ("figures", (".svg",))):
+        target = reference / kind
+        target.mkdir(parents=True, exist_ok=True)
+        for file in sorted((run / kind).iterdir()):
+            if file.suffix in ends:
+                shutil.copyfile(file, target / file.name)
+
+
+def save_recourse(options, evaluated: list[Path]) -> None:
+    from cfc.artifacts import read_json, read_metadata, write_json
+
+    profiles: dict[str, dict] = {}
+    versions: dict[str, str] = {}
+    for file in evaluated:
+        profile, dataset = file.parts[-3], file.name.split(".")[0]
+        fact = read_metadata(file)
+        trained = read_metadata(file.parents[1] / f"bases/{dataset}.parquet")
+        versions |= fact["versions"] | trained["versions"]
+        own = {k: fact[k] for k in ("config_hash", "code_hash", "inputs")}
+        profiles.setdefault(profile, {})[dataset] = own
+    for profile in profiles:
+        copy_results(options.run / profile, options.reference / profile)
+    datasets = sorted({d for own in profiles.values() for d in own})
+    sources = [
+        read_json(file)
+        for dataset in datasets
+        for file in sorted(options.data.glob(f"*/{dataset}.json"))
+    ]
+    write_json(
+        {
+            "command": options.command,
+            "evaluations": profiles,
+            "versions": versions,
+            "data": {
+                s["dataset"]: {k: s[k] for k in ("sha256", "rows", "source")} for s in sources
+            },
+        },
+        options.reference / "provenance.json",
+    )
+    print(f"{len(evaluated)} evaluations -> {options.reference}")
 
 
 if __name__ == "__main__":

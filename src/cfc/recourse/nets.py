@@ -87,19 +87,22 @@ class Net:
         return self.logits(X) >= 0
 
     def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the logits [n] and their gradients [n, p] at rows [n, p], float32.
+        """Return the logits [n] and their gradients [n, p] at rows [n, p].
 
-        At a kink the unit counts as off, as in torch.
+        Computed in float64 when X is, else in float32. At a kink the unit counts as off, as in
+        torch.
         """
-        h = np.asarray(X, dtype=np.float32)
-        on = []
-        for w, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
+        X = np.asarray(X)
+        kind = np.float64 if X.dtype == np.float64 else np.float32
+        weights = [w.astype(kind, copy=False) for w in self.weights]
+        h, on = X.astype(kind, copy=False), []
+        for w, b in zip(weights[:-1], self.biases[:-1], strict=True):
             u = h @ w.T + b
             on.append(u > 0)
             h = np.maximum(u, 0)
-        logit = h @ self.weights[-1][0] + self.biases[-1][0]
-        g = np.broadcast_to(self.weights[-1], (len(h), h.shape[1]))
-        for w, active in zip(reversed(self.weights[:-1]), reversed(on), strict=True):
+        logit = h @ weights[-1][0] + self.biases[-1][0]
+        g = np.broadcast_to(weights[-1], (len(h), h.shape[1]))
+        for w, active in zip(reversed(weights[:-1]), reversed(on), strict=True):
             g = (g * active) @ w
         return logit, g
 

@@ -32,8 +32,9 @@ class Wachter(Method):
 
     def generate(self, X: np.ndarray, row_ids: np.ndarray) -> np.ndarray:
         """Return the point of each request one step after its probability reached the target."""
-        net, start = self.problem.net, X.astype(np.float32)
-        p, lam = np.float32(X.shape[1]), np.float32(self.params["lam"])
+        # float64: the sign of z − x turns on the last digit, and with it what a batch would change
+        net, start = self.problem.net, X.astype(np.float64)
+        p, lam = X.shape[1], self.params["lam"]
         z, out = start.copy(), start.copy()
         steps = Adam(self.params["lr"], amsgrad=True)
         going = np.arange(len(z))
