@@ -56,13 +56,10 @@ def dataset_rows(dataset: str, methods: list[str], data_dir: str, config: dict):
             found = candidates_of(kind(problem, params), asked)
             valid = np.array([s == "ok" for s in found.status])
             covered = valid | np.array([s == "base_invalid" for s in found.status])
-            robust = [
-                (
-                    logits_of([c.net for c in changed if c.base == base.number], found.points[valid])
-                    >= 0
-                ).mean()
-                for changed in bank.values()
-            ]
+            robust = []
+            for changed in bank.values():
+                nets = [c.net for c in changed if c.base == base.number]
+                robust.append((logits_of(nets, found.points[valid]) >= 0).mean())
             far = scaled_distance(found.points[valid], asked.X[valid], data.scale)
             own.append((100 * valid.sum() / covered.sum(), 100 * np.mean(robust), far.mean()))
         own = np.array(own)

@@ -17,7 +17,7 @@ from cfc.protocol import PRESETS, Protocol, get_preset
 from cfc.stress import StressSettings
 
 ROOT = Path(__file__).resolve().parents[2]
-DEFINITIONS = ("config.yaml", "datasets.yaml", "models.yaml")
+DEFINITIONS = ("config.yaml", "datasets.yaml", "models.yaml", "recourse.yaml")
 OVERLAYS = sorted(p.name for p in (ROOT / "config").glob("*.yaml") if p.name not in DEFINITIONS)
 
 
@@ -154,6 +154,21 @@ def test_selections_must_be_lists_of_names(config, schema, key, value):
 def test_a_seed_twice_is_refused(config, schema):
     config["seeds"] = [1, 1]
     assert any("seeds" in line for line in problems_of(config, schema))
+
+
+def test_recourse_names_are_checked_with_the_nearest(config, schema):
+    own = config["recourse"]
+    own["methods"] = ["kdtre", "mine"]
+    own["own_methods"] = {"mine": "a.py:A", "rbr": "b.py:B"}
+    own["families"] = ["bootstrap", "prunde"]
+    own["own_families"] = {"pruned": "c.py:C"}
+    own["grids"] = {"wachtr": {}}
+    assert problems_of(config, schema) == [
+        "  - recourse.methods: 'kdtre' is not defined; nearest known: kdtree",
+        "  - recourse.families: 'prunde' is not defined; nearest known: pruned",
+        "  - recourse.grids: 'wachtr' is no method; nearest known: wachter",
+        "  - recourse.own_methods: 'rbr' is the name of one that comes with the package",
+    ]
 
 
 def test_a_name_may_not_be_a_data_set_and_a_model(config, schema):

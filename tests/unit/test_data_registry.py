@@ -156,6 +156,8 @@ def test_shipped_registry_is_valid(shipped):
         "electricity": 151,
         "heloc": 46932,
         "covertype": 1596,
+        "diabetes": 37,
+        "wine_quality": 287,
     }
     widths = {k: len(s.fields) for k, s in registry.items()}
     assert widths == {
@@ -168,6 +170,8 @@ def test_shipped_registry_is_valid(shipped):
         "covertype": 12,
         "breast_cancer": 30,
         "digits": 64,
+        "diabetes": 8,
+        "wine_quality": 11,
     }
     for spec in registry.values():
         members = [name for group in spec.domain_groups.values() for name in group]

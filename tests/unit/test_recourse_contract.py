@@ -34,7 +34,7 @@ CHEAP = {
     "roar_lime": {"samples": 300, "max_steps": 2000},
     "robx_balanced": {"samples": 50, "start_samples": 50},
     "robx_robust_first": {"samples": 50, "start_samples": 50},
-    "wachter": {"max_steps": 300},
+    "wachter": {"lam": 0.01},
 }
 
 

@@ -105,13 +105,12 @@ def test_a_method_and_a_family_of_ones_own_join_the_plan(done, repository, tmp_p
     assert (planned["generate_recourse"], planned["change_models"]) == (1, 1)
 
 
-def test_the_whole_benchmark_is_4000_models_and_9_methods_a_data_set(workflow):
+def test_the_whole_benchmark_is_4000_models_and_9_methods_a_data_set(workflow, repository):
     planned = workflow.plan("recourse", overlays=())
     assert planned["train_bases"] == 8
     assert planned["change_models"] == 2 * 4 * 8
     assert planned["generate_recourse"] == 2 * 4 * 9
-    config = yaml.safe_load((workflow.command.__globals__["REPOSITORY"] / "config/recourse.yaml").read_text())
-    own = config["recourse"]
+    own = yaml.safe_load((repository / "config/recourse.yaml").read_text())["recourse"]
     assert len(own["datasets"]) * own["bases"] * len(own["families"]) * own["variants"] == 4000
 
 

@@ -168,7 +168,8 @@ class Inner:
         """Return the minimisers a, b >= 0 [n, k] of ``adverse`` or ``favourable``.
 
         Projected gradient from (0, 0); the steps of a request stop once the sum over its samples
-        failed ten times in a row to fall by more than 1e-10.
+        failed ten times in a row to fall by more than 1e-10. The step is fixed, so far samples can
+        end beside their optimum.
 
         Args:
             c: distances [n, k].

@@ -21,9 +21,11 @@ def build(results: Results) -> TableResult:
     if METHOD in results.methods:
         for dataset in results.datasets:
             path = results.folder / f"candidates/{dataset}/{METHOD}.parquet"
-            frame = read_table(path, ["base", "status", "remark"]).to_pandas()
+            table = read_table(path, ["base", "status", "remark"])
+            frame = table.select(["base", "status"]).to_pandas()
             frame["certified"] = [
-                bool(r and json.loads(r).get("certified")) for r in frame["remark"]
+                bool(r and json.loads(r).get("certified"))
+                for r in table.column("remark").to_pylist()
             ]
             for base, own in frame.groupby("base"):
                 rows.append(
