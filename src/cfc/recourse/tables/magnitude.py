@@ -26,9 +26,6 @@ def build(results: Results) -> TableResult:
                 bank = results.bank
                 own = bank[(bank["dataset"] == dataset) & (bank["family"] == family)]
                 values = factor * own[column]
-                # networks that came out alike have the same loss and outputs to the last digit
-                same = own[["validation_loss", "disagreement", "probability_mae", "seeds"]]
-                same = same if family == "parameter_perturbation" else same.iloc[:, :1]
                 rows.append(
                     {
                         "dataset": dataset,
@@ -38,7 +35,7 @@ def build(results: Results) -> TableResult:
                         "sd": values.std(),
                         "balanced_accuracy": own["balanced_accuracy"].mean(),
                         "n_models": len(own),
-                        "n_distinct": len(same.drop_duplicates()),
+                        "n_distinct": _distinct(own),
                     }
                 )
     data = pd.DataFrame(rows)
@@ -60,6 +57,19 @@ def build(results: Results) -> TableResult:
             f"{int(row.n_models)} changed models are {int(row.n_distinct)} different networks."
         )
     return finished(results, "magnitude", TITLE, data, displays, notes)
+
+
+def _distinct(own: pd.DataFrame) -> int:
+    """Return the number of different networks among changed models.
+
+    The same training gives the same validation loss up to rounding, whatever base model asks for it
+    and whatever else was trained beside it; networks that were not trained are told apart by what
+    they answer.
+    """
+    is_trained = own["validation_loss"].notna()
+    trained = own.loc[is_trained, "validation_loss"].round(6).nunique()
+    columns = ["seeds", "disagreement", "probability_mae"]
+    return int(trained + len(own.loc[~is_trained, columns].drop_duplicates()))
 
 
 def _shown(results: Results, data: pd.DataFrame, which: int, digits: int) -> pd.DataFrame:
