@@ -90,20 +90,21 @@ class Net:
         """Return the logits [n] and their gradients [n, p] at rows [n, p].
 
         Computed in float64 when X is, else in float32. At a kink the unit counts as off, as in
-        torch.
+        torch. A row's numbers do not depend on the rows beside it, to the last bit.
         """
         X = np.asarray(X)
         kind = np.float64 if X.dtype == np.float64 else np.float32
         weights = [w.astype(kind, copy=False) for w in self.weights]
         h, on = X.astype(kind, copy=False), []
+        # einsum, not a matrix product: that rounds a row differently in batches of other heights
         for w, b in zip(weights[:-1], self.biases[:-1], strict=True):
-            u = h @ w.T + b
+            u = np.einsum("ni,oi->no", h, w) + b
             on.append(u > 0)
             h = np.maximum(u, 0)
-        logit = h @ weights[-1][0] + self.biases[-1][0]
+        logit = np.einsum("ni,i->n", h, weights[-1][0]) + self.biases[-1][0]
         g = np.broadcast_to(weights[-1], (len(h), h.shape[1]))
         for w, active in zip(reversed(weights[:-1]), reversed(on), strict=True):
-            g = (g * active) @ w
+            g = np.einsum("no,oi->ni", g * active, w)
         return logit, g
 
     def doubles(self) -> tuple[list[np.ndarray], list[np.ndarray]]:

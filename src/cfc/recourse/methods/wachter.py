@@ -32,7 +32,7 @@ class Wachter(Method):
 
     def generate(self, X: np.ndarray, row_ids: np.ndarray) -> np.ndarray:
         """Return the point of each request one step after its probability reached the target."""
-        # float64: the sign of z − x turns on the last digit, and with it what a batch would change
+        # the sign of z − x turns on the last digit where a coordinate comes back to its start
         net, start = self.problem.net, X.astype(np.float64)
         p, lam = X.shape[1], self.params["lam"]
         z, out = start.copy(), start.copy()
