@@ -73,4 +73,5 @@ def refused(problem: Problem, count: int = 5) -> tuple[np.ndarray, np.ndarray]:
     """Test rows the base network refuses, with their numbers."""
     X, ids = problem.data.X["test"], problem.data.row_id["test"]
     rows = np.flatnonzero(~problem.net.accepts(X))[:count]
+    assert len(rows), "the toy network refuses nobody, so the test would test nothing"
     return X[rows], ids[rows]
