@@ -68,3 +68,12 @@ def finished(tmp_path_factory) -> Workflow:
     outcome = workflow()
     assert outcome.code == 0, outcome.text
     return workflow
+
+
+@pytest.fixture(scope="session")
+def finished_recourse(tmp_path_factory) -> Workflow:
+    """A folder with a finished tiny recourse run; tests may plan in it, not write."""
+    workflow = Workflow(tmp_path_factory.mktemp("recourse"))
+    outcome = workflow("recourse", overlays=("config/recourse_tiny.yaml",))
+    assert outcome.code == 0, outcome.text
+    return workflow

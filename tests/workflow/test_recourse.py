@@ -23,15 +23,9 @@ TABLES = (
 )
 
 
-@pytest.fixture(scope="module")
-def done(tmp_path_factory, request):
-    """A folder with a finished tiny run; tests may plan in it, not write."""
-    from conftest import Workflow
-
-    workflow = Workflow(tmp_path_factory.mktemp("recourse"))
-    outcome = workflow("recourse", overlays=(TINY,))
-    assert outcome.code == 0, outcome.text
-    return workflow
+@pytest.fixture
+def done(finished_recourse):
+    return finished_recourse
 
 
 def test_everything_is_there_and_describes_itself(done):
