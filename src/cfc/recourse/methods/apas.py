@@ -18,6 +18,7 @@ from cfc.recourse.nets import Net
 SLACK = 1e-4  # above the margin, so that float32 rounding cannot undo it
 _PATH_STEP = 0.02
 _PATH_STEPS = 20_000
+_PATH_PATIENCE = 100
 _TIGHT = 1e-6
 _GAIN = 1e-9
 _FLIPS = 30
@@ -93,11 +94,13 @@ class APAS(Method):
             else:
                 starts.append(last)
             found = solver.solve(margin, [s for s in starts if s is not None])
-            if found is not None:
-                last = found
-                point = found.astype(np.float32)
-                if net.accepts(point[None])[0] and self.cloud.accepts(point):
-                    return point, margin
+            if found is None:
+                # every start that fails at this margin fails at all larger ones
+                return None, margin
+            last = found
+            point = found.astype(np.float32)
+            if net.accepts(point[None])[0] and self.cloud.accepts(point):
+                return point, margin
             margin += self.params["margin_step"]
         return None, margin
 
@@ -248,9 +251,10 @@ class LocalSolver:
         """Return the point where the greedy path first reaches a logit; None if it never does.
 
         The path moves the coordinate with the steepest slope that still has room, by 0.02. It is
-        kept, so that a higher logit goes on from where the last one ended.
+        kept, so that a higher logit goes on from where the last one ended. At a kink it can step to
+        and fro without rising; after 100 such steps it has ended.
         """
-        z = self._path
+        z, best, fails = self._path, self._path_logit, 0
         for _ in range(_PATH_STEPS):
             if self._path_logit >= logit or self._stuck:
                 break
@@ -266,6 +270,9 @@ class LocalSolver:
             z = z.copy()
             z[j] += np.sign(slope[j]) * min(_PATH_STEP, room[j])
             self._path, self._path_logit = z, self.logit(z)
+            fails = 0 if self._path_logit > best else fails + 1
+            best = max(best, self._path_logit)
+            self._stuck = fails >= _PATH_PATIENCE
         return self._path if self._path_logit >= logit else None
 
     def region(self, pattern: tuple[np.ndarray, np.ndarray], margin: float) -> _Solution | None:
