@@ -1,8 +1,10 @@
 """A family of model change of one's own: the deployed network is pruned to save memory.
 
-recourse:
-  families: [bootstrap, pruned]
-  own_families: {pruned: docs/examples/pruned_family.py:Pruned}
+Named in a configuration overlay, it joins the others:
+
+    recourse:
+      families: [bootstrap, pruned]
+      own_families: {pruned: docs/examples/pruned_family.py:Pruned}
 """
 
 import numpy as np
