@@ -15,6 +15,8 @@ LOADED_ON_USE = {
     "certify": "cfc.certificate",
     "StressSettings": "cfc.stress",
     "stress_cases": "cfc.stress",
+    "degradation": "cfc.operators",
+    "stress_operator": "cfc.operators",
 }
 __all__ = [*LOADED_ON_USE, "__version__"]
 

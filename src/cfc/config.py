@@ -9,7 +9,7 @@ from typing import Any
 
 from cfc.errors import ConfigError, ProblemList, nearest
 from cfc.labels import LabelRule
-from cfc.protocol import Protocol
+from cfc.protocol import BASELINES, FURTHER_BASELINES, Protocol
 from cfc.stress import StressSettings
 from cfc.transfer import TransferSettings
 
@@ -83,6 +83,11 @@ def _meaning_problems(config: Mapping[str, Any]) -> Iterable[str]:
     presets = config.get("presets")
     for name, values in (presets if isinstance(presets, Mapping) else {}).items():
         yield from _said_by(lambda v=values, n=name: Protocol.from_mapping(v, n), f"presets.{name}")
+        if isinstance(values, Mapping) and values.get("baseline") in FURTHER_BASELINES:
+            yield (
+                f"presets.{name}.baseline: {values['baseline']!r} is for one's own model "
+                f"(cfc.audit); here one of {', '.join(BASELINES)}"
+            )
     labels, audit = config.get("labels"), config.get("audit")
     if isinstance(labels, Mapping) and isinstance(audit, Mapping):
         tau_p, threshold = labels.get("tau_p"), audit.get("threshold")

@@ -23,6 +23,11 @@ def checked_config():
     for key in ("datasets", "models", "seeds"):
         if isinstance(config.get(key), (str, int)):
             config[key] = [config[key]]
+    # `--config seeds=[0,1]`: Snakemake reads the members of a list as text
+    if isinstance(config.get("seeds"), list):
+        config["seeds"] = [
+            int(s) if isinstance(s, str) and s.isdecimal() else s for s in config["seeds"]
+        ]
     try:
         check_config(config, schema)
     except ConfigError as error:
