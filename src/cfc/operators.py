@@ -1,4 +1,4 @@
-"""Degradation and stress operators of one's own: plain functions with a name and declared randomness.
+"""Degradation and stress operators of one's own: functions with a name and declared randomness.
 
 An operator says which random numbers it needs and gets them as an argument, from streams keyed by
 (seed, name, case, severity, draw). So it needs no generator of its own, and its outcome for a case

@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from cfc import Groups, Protocol, StressSettings, certify, degradation, stress_cases
-from cfc import stress_operator
+from cfc import (
+    Groups,
+    Protocol,
+    StressSettings,
+    certify,
+    degradation,
+    stress_cases,
+    stress_operator,
+)
 from cfc.errors import CfcError, ConfigError
 from cfc.operators import DEGRADATIONS, STRESSES
 

@@ -1,0 +1,593 @@
+"""`cfc.audit`: certificates for a fitted model and a table, in one call."""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from cfc import __version__
+from cfc.artifacts import canonical_json, read_metadata, read_table, write_table
+from cfc.auditing.baseline import check_missing, named_baseline
+from cfc.auditing.grouping import resolve_groups
+from cfc.auditing.plan import DEFAULT_STRESS, TAU_P, Plan
+from cfc.auditing.tables import as_frame, content_hash
+from cfc.auditing.targets import Target, probe, target_of
+from cfc.data.registry import FieldSpec
+from cfc.errors import ArtifactError, CfcError, ConfigError, DataError, ModelError, nearest
+from cfc.exposure import POINTS, ExposureGrid, exposure_grid
+from cfc.protocol import Protocol, get_preset
+from cfc.splits import train_halves
+from cfc.stress import StressSettings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BLOCK = 1024  # cases; one of a callable's blocks is smaller, it may be slow
+CALLABLE_BLOCK = 256
+SAVE_SECONDS = 10.0
+KIND = "audit"
+
+
+class CfcWarning(UserWarning):
+    """Something about an audit its reader should know."""
+
+
+class AuditInterrupted(ModelError):
+    """The model failed part of the way.
+
+    Attributes:
+        partial: `Audit` of the cases that were done, None if there is none.
+    """
+
+    def __init__(self, message: str, partial: "Audit | None"):
+        super().__init__(message)
+        self.partial = partial
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Certificates of n cases, with everything that was declared.
+
+    Attributes:
+        table: one row a case; the columns are listed in ``docs/certificate.schema.json``.
+        facts: what was declared, and hashes; the metadata of the file.
+        rows: the audited rows as given, for showing values; never written to a file.
+    """
+
+    table: pa.Table
+    facts: Mapping[str, Any]
+    rows: "pd.DataFrame | None" = None
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether every row that was to be audited has been."""
+        return self.facts["n_cases"] == self.facts["n_expected"]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return the certificates as a pandas frame under the user's index."""
+        frame = self.table.to_pandas()
+        return frame.set_index("index")
+
+    def top(self, n: int = 20) -> "pd.DataFrame":
+        """Return the n most fragile cases, most fragile first."""
+        return self.to_frame().sort_values("rank").head(n)
+
+    def position(self, case: Any) -> int:
+        """Return the row of the table that holds a case, by the user's index.
+
+        Raises:
+            DataError: no such case.
+        """
+        index = self.table.column("index").to_pylist()
+        wanted = str(case) if self.table.schema.field("index").type == pa.string() else case
+        try:
+            return index.index(wanted)
+        except ValueError:
+            raise DataError(f"no case {case!r}; {nearest(str(case), map(str, index))}") from None
+
+    def fragile_share(self, confidence: float = TAU_P) -> float:
+        """Return the share of confident cases whose label flips on losing one group alone.
+
+        NaN when no case is confident.
+        """
+        confident = np.asarray(self.table.column("confidence")) >= confidence
+        one_step = np.asarray(self.table.column("flip_budget")) == 1
+        return float(one_step[confident].mean()) if confident.any() else float("nan")
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write the certificates as Parquet; equal audits give equal bytes."""
+        write_table(self.table, path, self.facts)
+
+    @classmethod
+    def from_parquet(cls, path: str | Path, rows: Any = None) -> "Audit":
+        """Read what `to_parquet` wrote.
+
+        Args:
+            path: the file.
+            rows: the audited rows, if their values are to be shown.
+
+        Raises:
+            ArtifactError: the file is damaged, or holds no audit.
+        """
+        facts = read_metadata(path)
+        if facts.pop("schema_version", None) is None or facts.get("kind") != KIND:
+            raise ArtifactError(f"{path} is no certificate file of cfc.audit")
+        return cls(read_table(path), facts, None if rows is None else as_frame(rows).frame)
+
+
+def audit(
+    model: Any,
+    X: Any,
+    *,
+    protocol: str | Mapping[str, Any] | Protocol = "audit",
+    background: Any = None,
+    groups: Any = None,
+    ungrouped: str = "error",
+    baseline: Any = None,
+    classes: Sequence | None = None,
+    y: Sequence | None = None,
+    exposure: bool | None = None,
+    stress: bool | Mapping[str, Any] | StressSettings = False,
+    rank_by: str | None = None,
+    space: str | None = None,
+    output: str | None = None,
+    nominal: Sequence[str] = (),
+    seed: int = 0,
+    max_rows: int | None = None,
+    max_seconds: float | None = None,
+    resume: str | Path | None = None,
+    progress: bool | None = None,
+    chunk_bytes: int | None = None,
+) -> Audit:
+    """Certify every row of a table under a fitted model.
+
+    Args:
+        model: a fitted scikit-learn classifier or Pipeline, an XGBoost, LightGBM or CatBoost
+            classifier or booster, a torch module, a model of this package, or any function from
+            rows to class probabilities.
+        X: rows to audit: pandas, polars, Arrow or a 2-D array, in the columns the model knows.
+        protocol: preset name, mapping of settings, or `cfc.Protocol`.
+        background: training rows, in the same columns: baseline, exposure grid and swapped values
+            come from them. Needed unless a baseline row is given and neither exposure nor stress
+            is asked for.
+        groups: None (each raw column is a group), mapping of names to columns, list of lists of
+            columns, or a YAML or JSON file of one; see `cfc.auditing.grouping.resolve_groups`.
+        ungrouped: what becomes of columns that ``groups`` leaves out: ``error``, ``each``,
+            ``fixed``.
+        baseline: name that replaces the protocol's (``mean_off``, ``mode``, ``median``, ``mean``,
+            ``zero``, ``missing``), or one row of values: mapping of raw columns, Series, or array.
+        classes: class labels in the order of the model's answers; needed where the model does not
+            know them (default there: 0..C−1).
+        y: true labels of the rows, stored beside the predictions.
+        exposure: sweep each group over values that occur in the background (protocol, section
+            13); default: only under preset ``audit``.
+        stress: run the held-out stress on confident cases: True, or operators with severities and
+            draws.
+        rank_by: ``s`` (u + exposure) or ``u``; default ``s`` where there is exposure.
+        space: ``transformed`` (what the last step of a Pipeline sees) or ``columns`` (raw columns);
+            default: the former for a Pipeline.
+        output: what a torch module returns: ``logits``, ``probabilities`` or ``logit``.
+        nominal: raw columns that are categories although they hold numbers.
+        seed: seed of every draw, in [0, 2**32).
+        max_rows: audit the first so many rows only.
+        max_seconds: stop after the block of cases during which this much time has passed.
+        resume: folder in which finished blocks are kept, so that the same call goes on where an
+            earlier one stopped.
+        progress: show a progress bar; default: on a terminal.
+        chunk_bytes: size of the largest state matrix (default 64 MiB).
+
+    Returns:
+        the certificates; `Audit.is_complete` is False if time ran out.
+
+    Raises:
+        DataError: a table does not fit the model; every misfit column is named.
+        ModelError: the model is not fitted or its answers are no probabilities.
+        GroupError: the groups are no partition.
+        ConfigError: an argument is not valid.
+        AuditInterrupted: the model failed after some cases; they are in its ``partial``.
+    """
+    declared, exposure = _declared(protocol, baseline, exposure)
+    target = (
+        model
+        if isinstance(model, Target)
+        else target_of(
+            model,
+            background=background,
+            classes=classes,
+            space=space,
+            output=output,
+            nominal=nominal,
+        )
+    )
+    given = as_frame(X, target.columns)
+    frame = given.frame if max_rows is None else given.frame.iloc[:max_rows]
+    if not len(frame):
+        raise DataError("there is no row to audit")
+    labels = None if y is None else _true_labels(y, len(given.frame))[: len(frame)]
+    plan, facts = _plan(
+        target,
+        frame,
+        declared,
+        background=background,
+        groups=groups,
+        ungrouped=ungrouped,
+        baseline=baseline,
+        exposure=exposure,
+        stress=stress,
+        seed=seed,
+    )
+    rank_by = rank_by or ("s" if plan.grid else "u")
+    if rank_by not in ("s", "u") or (rank_by == "s" and not plan.grid):
+        raise ConfigError(f"rank_by={rank_by!r}: one of 's' (needs exposure=True) and 'u'")
+    Z = target.encode(frame)
+    note = probe(target, Z[: min(len(Z), 64)])
+    notes = [note] if note else []
+    for text in notes:
+        warnings.warn(text, CfcWarning, stacklevel=2)
+    runner = _Runner(
+        plan=plan,
+        Z=Z,
+        facts={**plan.facts(), **facts, "rank_by": rank_by, "notes": notes},
+        block=CALLABLE_BLOCK if target.kind == "callable" else BLOCK,
+        folder=None if resume is None else Path(resume),
+        chunk_bytes=chunk_bytes,
+    )
+    finish = _Finish(frame, labels, rank_by)
+    return finish(runner.facts, *runner.run(max_seconds, progress, finish))
+
+
+def _declared(protocol, baseline, exposure) -> tuple[Protocol, bool]:
+    """Return the protocol with the baseline asked for, and whether exposure is wanted."""
+    if isinstance(protocol, str):
+        protocol = get_preset(protocol)
+    elif isinstance(protocol, Mapping):
+        protocol = Protocol.from_mapping(protocol)
+    elif not isinstance(protocol, Protocol):
+        raise ConfigError(
+            f"protocol must be a preset name, a mapping or a Protocol, not {protocol!r}"
+        )
+    if exposure is None:
+        exposure = protocol.preset == "audit"
+    if baseline is not None:
+        name = baseline if isinstance(baseline, str) else "given"
+        if name != protocol.baseline:
+            protocol = replace(protocol, preset="custom", baseline=name)
+    if protocol.baseline == "given" and (baseline is None or isinstance(baseline, str)):
+        raise ConfigError('baseline "given" needs the row itself: baseline={column: value, ...}')
+    return protocol, exposure
+
+
+def _true_labels(y, n: int) -> list[str]:
+    labels = [str(v) for v in (y.tolist() if hasattr(y, "tolist") else y)]
+    if len(labels) != n:
+        raise DataError(f"y has {len(labels)} labels for {n} rows")
+    return labels
+
+
+def _plan(
+    target: Target,
+    frame: "pd.DataFrame",
+    protocol: Protocol,
+    *,
+    background,
+    groups,
+    ungrouped,
+    baseline,
+    exposure,
+    stress,
+    seed,
+) -> tuple[Plan, dict[str, Any]]:
+    """Return what is to be done, and the facts that concern model and data."""
+    settings = _stress_settings(stress)
+    if background is None:
+        missing = [
+            text
+            for needed, text in (
+                (protocol.baseline not in ("given", "missing"), f'baseline "{protocol.baseline}"'),
+                (exposure, "exposure (exposure=False switches it off)"),
+                (settings is not None, "stress"),
+            )
+            if needed
+        ]
+        if missing:
+            raise ConfigError(f"background= is missing: {' and '.join(missing)} need training rows")
+        known, Z = None, None
+    else:
+        known = as_frame(background, target.columns).frame
+        if not len(known):
+            raise DataError("the background has no row")
+        Z = target.encode(known)
+    partition = resolve_groups(groups, target.coordinates, target.columns, ungrouped)
+    vector = _baseline_vector(protocol.baseline, baseline, target, frame, Z)
+    halves = None if known is None else train_halves(np.full(len(known), "train"), seed)
+    plan = Plan(
+        predict=target.predict,
+        dtype=target.dtype,
+        protocol=protocol,
+        groups=partition,
+        coordinates=tuple(target.coordinates),
+        baseline=vector.astype(target.dtype),
+        clip=protocol.clip_for(target.n_trees),
+        scale=_scale(Z, target),
+        grid=_grid(target, partition, known.iloc[halves == 1], seed) if exposure else None,
+        stress=settings,
+        donors=Z[halves == 0] if settings else None,
+        seed=seed,
+        classes=tuple(map(str, target.classes)),
+        model_hash=target.model_hash and target.model_hash[:16],
+        data_hash=content_hash(frame)[:16],
+    )
+    facts = {
+        "kind": KIND,
+        "cfc_version": __version__,
+        "columns": list(target.columns),
+        "column_kinds": dict(target.column_kinds),
+        "space": target.space,
+        "class_type": type(target.classes[0]).__name__,
+        "baseline_text": _baseline_text(plan, target, known),
+        "model": {
+            "kind": target.kind,
+            "hash": target.model_hash,
+            "is_exact": target.is_exact,
+            "dtype": target.dtype,
+            "n_trees": target.n_trees,
+        },
+        "data_hash": plan.data_hash,
+        "background_hash": None if known is None else content_hash(known)[:16],
+        "n_expected": len(frame),
+    }
+    return plan, facts
+
+
+def _stress_settings(stress) -> StressSettings | None:
+    if stress is True:
+        stress = DEFAULT_STRESS
+    if not stress:
+        return None
+    return stress if isinstance(stress, StressSettings) else StressSettings.from_mapping(stress)
+
+
+def _baseline_vector(name, given, target, frame, Z) -> np.ndarray:
+    import pandas as pd
+
+    takes_missing = np.asarray(target.takes_missing)
+    if name == "given":
+        if isinstance(given, np.ndarray) or (
+            isinstance(given, Sequence) and not isinstance(given, str)
+        ):
+            vector = np.asarray(given, dtype=np.float64)
+            if vector.shape != (len(target.coordinates),):
+                raise ConfigError(
+                    f"the baseline has {vector.size} values for {len(target.coordinates)} "
+                    "coordinates; give one for each, or a mapping of raw columns"
+                )
+        else:
+            row = dict(given)
+            missing = [c for c in target.columns if c not in row]
+            unknown = [c for c in row if c not in target.columns]
+            if missing or unknown:
+                raise ConfigError(
+                    "the baseline row"
+                    + (f" lacks {', '.join(map(str, missing))}" if missing else "")
+                    + (f" names unknown {', '.join(map(str, unknown))}" if unknown else "")
+                )
+            one = pd.DataFrame({c: pd.Series([row[c]]) for c in target.columns})
+            vector = target.encode(_typed_like(one, frame))[0].astype(np.float64)
+    elif name == "missing":
+        one = frame.iloc[:1].copy()
+        for column in one.columns:
+            one[column] = _absent(one[column])
+        try:
+            vector = target.encode(one)[0].astype(np.float64)
+        except (CfcError, ValueError, TypeError) as error:
+            raise ConfigError(
+                f'baseline "missing": the model does not take absent values: {error}'
+            ) from error
+    else:
+        vector = named_baseline(name, Z, target.coordinates, takes_missing)
+    check_missing(vector, target.coordinates, takes_missing)
+    return vector
+
+
+def _typed_like(one: "pd.DataFrame", frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Give a one-row frame the dtypes of the data where its values allow."""
+    import pandas as pd
+
+    for column in one.columns:
+        dtype = frame[column].dtype
+        if isinstance(dtype, pd.CategoricalDtype) or dtype == object:
+            one[column] = one[column].astype(object)
+    return one
+
+
+def _absent(column: "pd.Series") -> "pd.Series":
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        return column.astype("float64") * np.nan
+    return pd.Series([None] * len(column), index=column.index, dtype=object)
+
+
+def _scale(Z: np.ndarray | None, target: Target) -> np.ndarray:
+    """Return the standard deviation of each value in the background, 0 elsewhere."""
+    scale = np.zeros(len(target.coordinates))
+    for i, coordinate in enumerate(target.coordinates):
+        if Z is not None and coordinate.kind == "value":
+            present = Z[~np.isnan(Z[:, i]), i].astype(np.float64)
+            scale[i] = present.std() if len(present) else 0.0
+    return scale
+
+
+def _grid(target: Target, groups, rows: "pd.DataFrame", seed: int) -> ExposureGrid:
+    """Return the exposure grid, from the half of the background that no stress draws from."""
+    fields = {
+        name: FieldSpec(name, "numeric" if kind == "numeric" else "nominal")
+        for name, kind in target.column_kinds.items()
+    }
+    of_group = [
+        list(dict.fromkeys(target.coordinates[i].field for i in index)) for _, index in groups
+    ]
+    transform = target.transform or target.encode
+    return exposure_grid(
+        rows,
+        groups,
+        of_group,
+        fields,
+        lambda table: transform(table).astype(target.dtype),
+        points=POINTS,
+        seed=seed,
+    )
+
+
+def _baseline_text(plan: Plan, target: Target, known: "pd.DataFrame | None") -> dict[str, str]:
+    """Return, for people, what each group is replaced by."""
+    texts = {}
+    for name, index in plan.groups:
+        parts = []
+        for i in index[:6]:
+            coordinate, value = plan.coordinates[i], plan.baseline[i]
+            if coordinate.kind == "level":
+                if value:
+                    parts.append(f"{coordinate.name}: {value:g}" if value != 1 else coordinate.name)
+            elif np.isnan(value):
+                parts.append(f"{coordinate.field}: absent")
+            else:
+                shown = target.text_of(i, value)
+                parts.append(shown if len(index) == 1 else f"{coordinate.field}: {shown}")
+        texts[name] = "; ".join(parts) or "no level on"
+    return texts
+
+
+@dataclass
+class _Runner:
+    """Works through the rows block by block and keeps what is done."""
+
+    plan: Plan
+    Z: np.ndarray
+    facts: dict[str, Any]
+    block: int
+    folder: Path | None
+    chunk_bytes: int | None
+
+    def run(self, max_seconds, progress, finish: Callable) -> list[pa.Table]:
+        """Return the finished blocks, in order.
+
+        Raises:
+            AuditInterrupted: the model failed.
+        """
+        from tqdm import tqdm
+
+        start = time.monotonic()
+        done = self._finished()
+        n = len(self.Z)
+        at = sum(map(len, done))
+        unsaved, saved_at = [], start
+        bar = tqdm(
+            total=n,
+            initial=at,
+            unit=" cases",
+            disable=None if progress is None else not progress,
+            delay=1.0,
+        )
+        try:
+            while at < n and (max_seconds is None or time.monotonic() - start < max_seconds):
+                stop = min(at + self.block, n)
+                ids = np.arange(at, stop)
+                part = self.plan.block(self.Z[at:stop], ids, self.chunk_bytes)
+                unsaved.append(part)
+                bar.update(stop - at)
+                at = stop
+                if self.folder and time.monotonic() - saved_at > SAVE_SECONDS:
+                    done.append(self._save(unsaved))
+                    unsaved, saved_at = [], time.monotonic()
+        except Exception as error:
+            partial = done + unsaved
+            where = f"the model failed at cases {at} to {min(at + self.block, n) - 1} of {n}"
+            kept = f"{at} cases are done" + (
+                f" and kept in {self.folder}: the same call goes on from there"
+                if self.folder and at
+                else "; with resume=FOLDER they would be kept" * bool(at)
+            )
+            raise AuditInterrupted(
+                f"{where} ({type(error).__name__}: {error}); {kept}",
+                finish(self.facts, partial) if partial else None,
+            ) from error
+        finally:
+            bar.close()
+            if self.folder and unsaved:
+                self._save(unsaved)
+        return done + unsaved
+
+    def _finished(self) -> list[pa.Table]:
+        if self.folder is None or not self.folder.is_dir():
+            return []
+        tables, at = [], 0
+        for file in sorted(self.folder.glob("part-*.parquet")):
+            earlier = read_metadata(file)
+            changed = [
+                key
+                for key, value in self.facts.items()
+                if canonical_json(earlier.get(key)) != canonical_json(value)
+            ]
+            if changed:
+                raise ArtifactError(
+                    f"{self.folder} holds blocks of another audit: {', '.join(changed)} "
+                    "changed; remove the folder or resume into another"
+                )
+            table = read_table(file)
+            if earlier["first"] != at:
+                raise ArtifactError(f"{self.folder} lacks the block that starts at case {at}")
+            tables.append(table)
+            at += len(table)
+        return tables
+
+    def _save(self, parts: list[pa.Table]) -> pa.Table:
+        table = pa.concat_tables(parts)
+        first = table.column("case_id")[0].as_py()
+        write_table(
+            table,
+            self.folder / f"part-{first:012d}.parquet",
+            {**self.facts, "first": first},
+        )
+        return table
+
+
+@dataclass
+class _Finish:
+    """Adds what needs all cases, or the user's own labels: index, true labels, rank."""
+
+    frame: "pd.DataFrame"
+    labels: list[str] | None
+    rank_by: str
+
+    def __call__(self, facts: Mapping[str, Any], parts: list[pa.Table]) -> Audit:
+        table = pa.concat_tables(parts).combine_chunks()
+        n = len(table)
+        table = table.add_column(1, "index", index_column(self.frame.index[:n]))
+        if self.labels is not None:
+            at = table.column_names.index("predicted_label") + 1
+            table = table.add_column(at, "true_label", pa.array(self.labels[:n], pa.string()))
+        scores = np.asarray(table.column(self.rank_by))
+        rank = np.empty(n, dtype=np.int64)
+        rank[np.argsort(-scores, kind="stable")] = np.arange(1, n + 1)
+        table = table.append_column("rank", pa.array(rank))
+        return Audit(table, {**facts, "n_cases": n}, self.frame)
+
+
+def index_column(index) -> pa.Array:
+    """Return a user's index as whole numbers where it holds them, else as text."""
+    values = index.to_numpy()
+    if np.issubdtype(values.dtype, np.integer):
+        return pa.array(values, pa.int64())
+    return pa.array([str(v) for v in index], pa.string())
+
+
+__all__ = ["Audit", "AuditInterrupted", "CfcWarning", "audit"]
