@@ -280,6 +280,21 @@ def test_severity_zero_repeats_and_disorder_are_illegal(severities):
         Protocol(severities=severities)
 
 
+@pytest.mark.parametrize("weights", [(0, 0, 0), (1.5, -0.5, 0), (1, 0), (0.5, 0.5, 0.5)])
+def test_weights_that_are_no_mixture_are_illegal(weights):
+    with pytest.raises(ConfigError, match="weights: .* must be three non-negative numbers with"):
+        Protocol(weights=weights)
+
+
+@pytest.mark.parametrize("baseline", ["missing", "given"])
+def test_a_preset_of_the_workflow_takes_no_baseline_of_ones_own_data(
+    config, schema, baseline
+):
+    config["presets"]["paper"]["baseline"] = baseline
+    with pytest.raises(ConfigError, match=rf"presets.paper.baseline: '{baseline}' is for one's"):
+        check_config(config, schema)
+
+
 def test_hash_names_every_setting_but_the_preset():
     base = Protocol()
     assert re.fullmatch("[0-9a-f]{16}", base.hash)

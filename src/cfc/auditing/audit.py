@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -101,6 +102,59 @@ class Audit:
         confident = np.asarray(self.table.column("confidence")) >= confidence
         one_step = np.asarray(self.table.column("flip_budget")) == 1
         return float(one_step[confident].mean()) if confident.any() else float("nan")
+
+    def summary_facts(self) -> dict[str, Any]:
+        """Return the numbers of `summary` as plain values; shares are None without a case."""
+        confident = np.asarray(self.table.column("confidence")) >= TAU_P
+        one_step = np.asarray(self.table.column("flip_budget")) == 1
+        first = [order[0] for order in self.table.column("group_order").to_pylist()]
+        points = Counter(f for f, hit in zip(first, confident & one_step, strict=True) if hit)
+        warned = Counter(w for texts in self.table.column("warnings").to_pylist() for w in texts)
+        return {
+            "cases": len(self),
+            "expected": self.facts["n_expected"],
+            "groups": len(self.facts["groups"]["names"]),
+            "preset": self.facts["protocol"]["preset"],
+            "protocol_hash": self.facts["protocol_hash"],
+            "baseline": self.facts["protocol"]["baseline"],
+            "rank_by": self.facts["rank_by"],
+            "confidence": TAU_P,
+            "confident": int(confident.sum()),
+            "one_step": int((confident & one_step).sum()),
+            "fragile_share": float(one_step[confident].mean()) if confident.any() else None,
+            # ties by name, so that equal audits print the same
+            "single_points_of_failure": dict(
+                sorted(points.items(), key=lambda item: (-item[1], item[0]))
+            ),
+            "warnings": dict(sorted(warned.items())),
+            "notes": list(self.facts["notes"]),
+        }
+
+    def summary(self) -> str:
+        """Return a few lines of text about the whole audit."""
+        facts = self.summary_facts()
+        done = "" if self.is_complete else f" of {facts['expected']}"
+        lines = [
+            f"{facts['cases']}{done} cases, {facts['groups']} groups, protocol {facts['preset']} "
+            f"({facts['protocol_hash']}), baseline {facts['baseline']}, ranked by "
+            f"{facts['rank_by']}"
+        ]
+        if facts["confident"]:
+            lines.append(
+                f"{facts['one_step']} of {facts['confident']} cases with confidence of at least "
+                f"{facts['confidence']:.2f} ({facts['fragile_share']:.1%}) change their label when "
+                "one group is removed"
+            )
+        else:
+            lines.append(f"no case has a confidence of at least {facts['confidence']:.2f}")
+        points = list(facts["single_points_of_failure"].items())
+        if points:
+            shown = ", ".join(f"{name} {count}" for name, count in points[:5])
+            lines.append(f"single points of failure: {shown}" + (" ..." if points[5:] else ""))
+        if facts["warnings"]:
+            shown = ", ".join(f"{name} {count}" for name, count in facts["warnings"].items())
+            lines.append(f"warnings: {shown}")
+        return "\n".join([*lines, *(f"note: {n}" for n in facts["notes"])])
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the certificates as Parquet; equal audits give equal bytes."""
@@ -403,7 +457,7 @@ def _typed_like(one: "pd.DataFrame", frame: "pd.DataFrame") -> "pd.DataFrame":
 
     for column in one.columns:
         dtype = frame[column].dtype
-        if isinstance(dtype, pd.CategoricalDtype) or dtype == object:
+        if not pd.api.types.is_numeric_dtype(dtype):
             one[column] = one[column].astype(object)
     return one
 
