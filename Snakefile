@@ -28,6 +28,10 @@ pathvars:
 report: "workflow/report/workflow.rst"
 
 
+onstart:
+    lift_start_limit()
+
+
 localrules:
     all,
 

@@ -23,7 +23,9 @@ def checked_config():
     for key in ("datasets", "models", "seeds"):
         if isinstance(config.get(key), (str, int)):
             config[key] = [config[key]]
-    # `--config seeds=[0,1]`: Snakemake reads the members of a list as text
+    # `--config seeds=[0,1] partial=true`: Snakemake reads members of a list, and true, as text
+    if config.get("partial") in ("true", "false"):
+        config["partial"] = config["partial"] == "true"
     if isinstance(config.get("seeds"), list):
         config["seeds"] = [
             int(s) if isinstance(s, str) and s.isdecimal() else s for s in config["seeds"]
@@ -112,23 +114,6 @@ wildcard_constraints:
     seed=r"\d+",
 
 
-def unit_files(pattern, datasets=None, models=None):
-    """Return the pattern filled in for every unit, of the run's data sets and models by default."""
-    return [
-        pattern.format(dataset=d, model=m, seed=s)
-        for d in datasets or DATASETS
-        for m in models or MODELS
-        for s in SEEDS
-    ]
-
-
-def data_files(pattern, datasets=None):
-    """Return the pattern filled in for data sets, the run's by default, and seeds."""
-    return [
-        pattern.format(dataset=d, seed=s) for d in datasets or DATASETS for s in SEEDS
-    ]
-
-
 PLAIN, TIMED, SCORED = (
     ("parquet",),
     ("parquet", "timings.json"),
@@ -154,33 +139,72 @@ ANALYSIS_FILES = {
 }
 
 
+PREPARED_FILES = [f"{RESULTS}/split/{{dataset}}/seed{{seed}}.parquet"] + [
+    f"{RESULTS}/preprocess/{{dataset}}/seed{{seed}}.{end}"
+    for end in ("parquet", "json", "baselines.parquet", "skops")
+]
+UNIT_FILES = [
+    f"{RESULTS}/train/{UNIT}.{end}"
+    for end in ("parquet", "json", "timings.json", "model")
+] + [
+    f"{AUDIT}/{stage}/{UNIT}.{end}"
+    for analysis in ("core", *ANALYSES)
+    for stage, ends in ANALYSIS_FILES[analysis].items()
+    for end in ends
+]
+
+
+def units_of_run():
+    """Return (dataset, model, seed) of every unit; of a partial run, of those that are complete."""
+    units = [(d, m, s) for d in DATASETS for m in MODELS for s in SEEDS]
+    if not config["partial"]:
+        return units
+    complete = [
+        (d, m, s)
+        for d, m, s in units
+        if all(
+            Path(file.format(dataset=d, model=m, seed=s)).exists() for file in UNIT_FILES
+        )
+    ]
+    if not complete:
+        raise WorkflowError(
+            f"partial is true, but no unit of the run is complete under {AUDIT}; start it "
+            "without partial, and look at tables part of the way later"
+        )
+    return complete
+
+
+UNITS = units_of_run()
+
+
+def unit_files(pattern, datasets=None, models=None):
+    """Return the pattern filled in for every unit, of the run's data sets and models by default.
+
+    A pattern without a model is filled in once for each data set and seed, one without a seed once
+    for each data set.
+    """
+    units = [
+        (d, m, s)
+        for d in datasets or DATASETS
+        for m in models or MODELS
+        for s in SEEDS
+        if not config["partial"] or (d, m, s) in UNITS
+    ]
+    files = [pattern.format(dataset=d, model=m, seed=s) for d, m, s in units]
+    return list(dict.fromkeys(files))
+
+
 def all_files(datasets=None, models=None):
     """Return every file of the stages before the tables, for the given data sets and families.
 
     Asking for the last file alone is not enough: a job that was killed while it made a result anew
     leaves a gap, and Snakemake does not fill a gap whose old consequences are still there.
     """
-    prepared = f"{RESULTS}/preprocess/{{dataset}}/seed{{seed}}"
-    by_data = [f"{RESULTS}/split/{{dataset}}/seed{{seed}}.parquet"]
-    by_data += [
-        f"{prepared}.{end}" for end in ("parquet", "json", "baselines.parquet", "skops")
-    ]
-    by_unit = [
-        f"{RESULTS}/train/{UNIT}.{end}"
-        for end in ("parquet", "json", "timings.json", "model")
-    ]
-    by_unit += [
-        f"{AUDIT}/{stage}/{UNIT}.{end}"
-        for analysis in ("core", *ANALYSES)
-        for stage, ends in ANALYSIS_FILES[analysis].items()
-        for end in ends
-    ]
-    files = [
-        f"{DATA}/{d}.{end}" for d in datasets or DATASETS for end in ("parquet", "json")
-    ]
-    files += [f for pattern in by_data for f in data_files(pattern, datasets)]
-    return files + [
-        f for pattern in by_unit for f in unit_files(pattern, datasets, models)
+    data = [f"{DATA}/{{dataset}}.{end}" for end in ("parquet", "json")]
+    return [
+        f
+        for pattern in data + PREPARED_FILES + UNIT_FILES
+        for f in unit_files(pattern, datasets, models)
     ]
 
 
@@ -467,3 +491,15 @@ def unknown_target_input(wildcards):
         f"unknown target {wildcards.unknown!r}; {nearest(words, TARGETS)}. A target is a stage "
         "(such as tables), a data set, a model, <data set>_<model>, or the path of a file."
     )
+
+
+def lift_start_limit():
+    """Take Snakemake's default limit of 100 started jobs a second away.
+
+    Under it (seen in 9.27.1) every job that ends leaves a timer behind that has all open jobs
+    weighed anew each second, to the end of the run: after some hundred jobs that costs more than a
+    tenth of a core, after thousands all of one. A limit of the user's own stays.
+    """
+    limiter = getattr(workflow.scheduler, "job_rate_limiter", None)
+    if limiter and (limiter.max_jobs, limiter.timespan) == (100, 1):
+        workflow.scheduler.job_rate_limiter = None

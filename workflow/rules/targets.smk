@@ -3,8 +3,8 @@
 
 STAGES = {
     "acquire": [f"{DATA}/{d}.parquet" for d in DATASETS],
-    "split": data_files(f"{RESULTS}/split/{{dataset}}/seed{{seed}}.parquet"),
-    "preprocess": data_files(f"{RESULTS}/preprocess/{{dataset}}/seed{{seed}}.parquet"),
+    "split": unit_files(f"{RESULTS}/split/{{dataset}}/seed{{seed}}.parquet"),
+    "preprocess": unit_files(f"{RESULTS}/preprocess/{{dataset}}/seed{{seed}}.parquet"),
     "train": unit_files(f"{RESULTS}/train/{UNIT}.parquet"),
     "certify": CERTIFICATE_FILES,
     "stress": unit_files(f"{AUDIT}/stress/{UNIT}.parquet"),
