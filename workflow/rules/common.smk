@@ -28,7 +28,8 @@ def checked_config():
         config["partial"] = config["partial"] == "true"
     if isinstance(config.get("seeds"), list):
         config["seeds"] = [
-            int(s) if isinstance(s, str) and s.isdecimal() else s for s in config["seeds"]
+            int(s) if isinstance(s, str) and s.isdecimal() else s
+            for s in config["seeds"]
         ]
     try:
         check_config(config, schema)
@@ -163,7 +164,8 @@ def units_of_run():
         (d, m, s)
         for d, m, s in units
         if all(
-            Path(file.format(dataset=d, model=m, seed=s)).exists() for file in UNIT_FILES
+            Path(file.format(dataset=d, model=m, seed=s)).exists()
+            for file in UNIT_FILES
         )
     ]
     if not complete:
