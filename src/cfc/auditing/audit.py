@@ -12,16 +12,24 @@ import numpy as np
 import pyarrow as pa
 
 from cfc import __version__
-from cfc.artifacts import canonical_json, read_metadata, read_table, write_table
+from cfc.artifacts import canonical_json, read_metadata, read_table, write_table, write_text
 from cfc.auditing.baseline import check_missing, named_baseline
 from cfc.auditing.grouping import resolve_groups
 from cfc.auditing.plan import DEFAULT_STRESS, TAU_P, Plan
-from cfc.auditing.tables import as_frame, content_hash
+from cfc.auditing.tables import Table, as_frame, content_hash
 from cfc.auditing.targets import Target, probe, target_of
 from cfc.data.registry import FieldSpec
-from cfc.errors import ArtifactError, CfcError, ConfigError, DataError, ModelError, nearest
+from cfc.errors import (
+    ArtifactError,
+    ConfigError,
+    DataError,
+    ModelError,
+    ProblemList,
+    nearest,
+)
 from cfc.exposure import POINTS, ExposureGrid, exposure_grid
 from cfc.protocol import Protocol, get_preset
+from cfc.provenance import loaded_versions
 from cfc.splits import train_halves
 from cfc.stress import StressSettings
 
@@ -31,6 +39,8 @@ if TYPE_CHECKING:
 BLOCK = 1024  # cases; one of a callable's blocks is smaller, it may be slow
 CALLABLE_BLOCK = 256
 SAVE_SECONDS = 10.0
+PROBED_ROWS = 64
+_SHOWN = 6  # parts of a group's baseline that are spelt out
 KIND = "audit"
 
 
@@ -176,6 +186,69 @@ class Audit:
             raise ArtifactError(f"{path} is no certificate file of cfc.audit")
         return cls(read_table(path), facts, None if rows is None else as_frame(rows).frame)
 
+    def case(self, case: Any = None) -> "Card":
+        """Return the card of a case, by the user's index; default: the most fragile one."""
+        return Card(self, self.most_fragile if case is None else self.position(case))
+
+    @property
+    def most_fragile(self) -> int:
+        """Row of the table that holds the most fragile case."""
+        return int(np.argmin(np.asarray(self.table.column("rank"))))
+
+    def plot(self, case: Any = None, axes=None):
+        """Plot one case (its collapse curve), or all cases if none is named; return the Axes."""
+        from cfc.auditing.show import plot_audit, plot_case, record_of
+
+        if case is None:
+            return plot_audit(self.table, self.facts, axes)
+        return plot_case(record_of(self, self.position(case)), self.facts, axes)
+
+    def to_html(self, path: str | Path, *, title: str = "Audit") -> None:
+        """Write one page with everything in it; it opens without a network."""
+        from cfc.page.audit import audit_page
+
+        write_text(audit_page(self.table, self.facts, self.rows, title=title), path)
+
+    def __repr__(self) -> str:
+        return f"<cfc.Audit>\n{self.summary()}"
+
+    def _repr_html_(self) -> str:
+        from cfc.auditing.show import frame_html
+
+        return frame_html(self)
+
+
+@dataclass(frozen=True)
+class Card:
+    """One case to look at: text on a terminal, HTML in a notebook.
+
+    Attributes:
+        audit: the audit it belongs to.
+        position: row of the audit's table.
+    """
+
+    audit: Audit
+    position: int
+
+    @property
+    def reading(self) -> list[str]:
+        """What the certificate says, in plain sentences."""
+        from cfc.auditing.show import reading, record_of
+
+        return reading(record_of(self.audit, self.position), self.audit.facts)
+
+    def __str__(self) -> str:
+        from cfc.auditing.show import card_text
+
+        return card_text(self.audit, self.position)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from cfc.auditing.show import card_html
+
+        return card_html(self.audit, self.position)
+
 
 def audit(
     model: Any,
@@ -194,6 +267,7 @@ def audit(
     space: str | None = None,
     output: str | None = None,
     nominal: Sequence[str] = (),
+    ignore_extra: bool = False,
     seed: int = 0,
     max_rows: int | None = None,
     max_seconds: float | None = None,
@@ -230,6 +304,7 @@ def audit(
             default: the former for a Pipeline.
         output: what a torch module returns: ``logits``, ``probabilities`` or ``logit``.
         nominal: raw columns that are categories although they hold numbers.
+        ignore_extra: leave out columns the model does not know instead of refusing them.
         seed: seed of every draw, in [0, 2**32).
         max_rows: audit the first so many rows only.
         max_seconds: stop after the block of cases during which this much time has passed.
@@ -249,26 +324,29 @@ def audit(
         AuditInterrupted: the model failed after some cases; they are in its ``partial``.
     """
     declared, exposure = _declared(protocol, baseline, exposure)
+    given = as_frame(X)
+    labels = None if y is None else _true_labels(y, len(given))
+    if max_rows is not None:
+        if max_rows < 1:
+            raise ConfigError(f"max_rows={max_rows}: at least one row has to be audited")
+        given = first_rows(given, max_rows)
     target = (
         model
         if isinstance(model, Target)
         else target_of(
             model,
             background=background,
+            rows=given,
             classes=classes,
             space=space,
             output=output,
             nominal=nominal,
+            ignore_extra=ignore_extra,
         )
     )
-    given = as_frame(X, target.columns)
-    frame = given.frame if max_rows is None else given.frame.iloc[:max_rows]
-    if not len(frame):
-        raise DataError("there is no row to audit")
-    labels = None if y is None else _true_labels(y, len(given.frame))[: len(frame)]
     plan, facts = _plan(
         target,
-        frame,
+        given,
         declared,
         background=background,
         groups=groups,
@@ -281,11 +359,12 @@ def audit(
     rank_by = rank_by or ("s" if plan.grid else "u")
     if rank_by not in ("s", "u") or (rank_by == "s" and not plan.grid):
         raise ConfigError(f"rank_by={rank_by!r}: one of 's' (needs exposure=True) and 'u'")
-    Z = target.encode(frame)
-    note = probe(target, Z[: min(len(Z), 64)])
-    notes = [note] if note else []
-    for text in notes:
-        warnings.warn(text, CfcWarning, stacklevel=2)
+    Z = target.encode(given)
+    notes = list(target.notes)
+    found = probe(target, Z[:PROBED_ROWS])
+    if found.text:
+        notes.append(found.text)
+        warnings.warn(found.text, CfcWarning, stacklevel=2)
     runner = _Runner(
         plan=plan,
         Z=Z,
@@ -294,7 +373,7 @@ def audit(
         folder=None if resume is None else Path(resume),
         chunk_bytes=chunk_bytes,
     )
-    finish = _Finish(frame, labels, rank_by)
+    finish = _Finish(given, labels, rank_by)
     return finish(runner.facts, *runner.run(max_seconds, progress, finish))
 
 
@@ -328,7 +407,7 @@ def _true_labels(y, n: int) -> list[str]:
 
 def _plan(
     target: Target,
-    frame: "pd.DataFrame",
+    given: Table,
     protocol: Protocol,
     *,
     background,
@@ -355,12 +434,10 @@ def _plan(
             raise ConfigError(f"background= is missing: {' and '.join(missing)} need training rows")
         known, Z = None, None
     else:
-        known = as_frame(background, target.columns).frame
-        if not len(known):
-            raise DataError("the background has no row")
+        known = as_frame(background, list(target.columns), where="background")
         Z = target.encode(known)
     partition = resolve_groups(groups, target.coordinates, target.columns, ungrouped)
-    vector = _baseline_vector(protocol.baseline, baseline, target, frame, Z)
+    vector = _baseline_vector(protocol.baseline, baseline, target, given, Z)
     halves = None if known is None else train_halves(np.full(len(known), "train"), seed)
     plan = Plan(
         predict=target.predict,
@@ -371,13 +448,13 @@ def _plan(
         baseline=vector.astype(target.dtype),
         clip=protocol.clip_for(target.n_trees),
         scale=_scale(Z, target),
-        grid=_grid(target, partition, known.iloc[halves == 1], seed) if exposure else None,
+        grid=_grid(target, partition, known.frame[halves == 1], seed) if exposure else None,
         stress=settings,
         donors=Z[halves == 0] if settings else None,
         seed=seed,
         classes=tuple(map(str, target.classes)),
         model_hash=target.model_hash and target.model_hash[:16],
-        data_hash=content_hash(frame)[:16],
+        data_hash=hash_of(given, target.columns),
     )
     facts = {
         "kind": KIND,
@@ -386,17 +463,18 @@ def _plan(
         "column_kinds": dict(target.column_kinds),
         "space": target.space,
         "class_type": type(target.classes[0]).__name__,
-        "baseline_text": _baseline_text(plan, target, known),
+        "baseline_text": baseline_text(plan, target),
         "model": {
             "kind": target.kind,
             "hash": target.model_hash,
             "is_exact": target.is_exact,
             "dtype": target.dtype,
             "n_trees": target.n_trees,
+            "library_versions": loaded_versions(),
         },
         "data_hash": plan.data_hash,
-        "background_hash": None if known is None else content_hash(known)[:16],
-        "n_expected": len(frame),
+        "background_hash": known and hash_of(known, target.columns),
+        "n_expected": len(given),
     }
     return plan, facts
 
@@ -409,65 +487,62 @@ def _stress_settings(stress) -> StressSettings | None:
     return stress if isinstance(stress, StressSettings) else StressSettings.from_mapping(stress)
 
 
-def _baseline_vector(name, given, target, frame, Z) -> np.ndarray:
-    import pandas as pd
-
+def _baseline_vector(name, row, target, given: Table, Z) -> np.ndarray:
+    """Return x̄ in the model's coordinates, float64 [d]."""
     takes_missing = np.asarray(target.takes_missing)
-    if name == "given":
-        if isinstance(given, np.ndarray) or (
-            isinstance(given, Sequence) and not isinstance(given, str)
-        ):
-            vector = np.asarray(given, dtype=np.float64)
-            if vector.shape != (len(target.coordinates),):
-                raise ConfigError(
-                    f"the baseline has {vector.size} values for {len(target.coordinates)} "
-                    "coordinates; give one for each, or a mapping of raw columns"
-                )
-        else:
-            row = dict(given)
-            missing = [c for c in target.columns if c not in row]
-            unknown = [c for c in row if c not in target.columns]
-            if missing or unknown:
-                raise ConfigError(
-                    "the baseline row"
-                    + (f" lacks {', '.join(map(str, missing))}" if missing else "")
-                    + (f" names unknown {', '.join(map(str, unknown))}" if unknown else "")
-                )
-            one = pd.DataFrame({c: pd.Series([row[c]]) for c in target.columns})
-            vector = target.encode(_typed_like(one, frame))[0].astype(np.float64)
-    elif name == "missing":
-        one = frame.iloc[:1].copy()
-        for column in one.columns:
-            one[column] = _absent(one[column])
-        try:
-            vector = target.encode(one)[0].astype(np.float64)
-        except (CfcError, ValueError, TypeError) as error:
+    if name == "given" and (
+        isinstance(row, np.ndarray) or (isinstance(row, Sequence) and not isinstance(row, str))
+    ):
+        vector = np.asarray(row, dtype=np.float64)
+        if vector.shape != (len(target.coordinates),):
             raise ConfigError(
-                f'baseline "missing": the model does not take absent values: {error}'
-            ) from error
+                f"the baseline has {vector.size} values for {len(target.coordinates)} "
+                "coordinates; give one for each, or a mapping of raw columns"
+            )
+    elif name in ("given", "missing"):
+        values = dict.fromkeys(target.columns) if name == "missing" else dict(row)
+        absent = [c for c in target.columns if c not in values]
+        unknown = [str(c) for c in values if c not in target.columns]
+        problems = ProblemList()
+        if absent:
+            problems.append(f"it lacks {', '.join(absent)}")
+        problems += [f"it names {c!r}; {nearest(c, target.columns)}" for c in unknown]
+        problems.raise_if_any(ConfigError, "the baseline row")
+        try:
+            vector = target.encode(_one_row(given, values))[0].astype(np.float64)
+        except DataError as error:
+            raise ConfigError(f'baseline "{name}": {error}') from error
     else:
         vector = named_baseline(name, Z, target.coordinates, takes_missing)
     check_missing(vector, target.coordinates, takes_missing)
     return vector
 
 
-def _typed_like(one: "pd.DataFrame", frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Give a one-row frame the dtypes of the data where its values allow."""
+def _one_row(given: Table, values: Mapping[str, Any]) -> "pd.DataFrame":
+    """Return values as a table of one row whose columns have the types of the data."""
     import pandas as pd
 
-    for column in one.columns:
-        dtype = frame[column].dtype
-        if not pd.api.types.is_numeric_dtype(dtype):
-            one[column] = one[column].astype(object)
-    return one
+    columns = {}
+    for name, value in values.items():
+        dtype = given.frame[name].dtype
+        if value is None or value != value:
+            numeric = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
+            columns[name] = pd.Series(
+                [np.nan] if numeric else [None], dtype=None if numeric else object
+            )
+        else:
+            columns[name] = pd.Series([value])
+    return pd.DataFrame(columns)
 
 
-def _absent(column: "pd.Series") -> "pd.Series":
-    import pandas as pd
+def first_rows(table: Table, n: int) -> Table:
+    """Return the first n rows of a table."""
+    return replace(table, frame=table.frame.iloc[:n], index=table.index[:n])
 
-    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-        return column.astype("float64") * np.nan
-    return pd.Series([None] * len(column), index=column.index, dtype=object)
+
+def hash_of(table: Table, columns: Sequence[str]) -> str:
+    """Return 16 hexadecimal digits of the content of a table's columns."""
+    return content_hash(table.frame[list(columns)])[:16]
 
 
 def _scale(Z: np.ndarray | None, target: Target) -> np.ndarray:
@@ -501,23 +576,32 @@ def _grid(target: Target, groups, rows: "pd.DataFrame", seed: int) -> ExposureGr
     )
 
 
-def _baseline_text(plan: Plan, target: Target, known: "pd.DataFrame | None") -> dict[str, str]:
+def baseline_text(plan: Plan, target: Target) -> dict[str, str]:
     """Return, for people, what each group is replaced by."""
     texts = {}
     for name, index in plan.groups:
-        parts = []
-        for i in index[:6]:
-            coordinate, value = plan.coordinates[i], plan.baseline[i]
-            if coordinate.kind == "level":
-                if value:
-                    parts.append(f"{coordinate.name}: {value:g}" if value != 1 else coordinate.name)
-            elif np.isnan(value):
-                parts.append(f"{coordinate.field}: absent")
-            else:
-                shown = target.text_of(i, value)
-                parts.append(shown if len(index) == 1 else f"{coordinate.field}: {shown}")
-        texts[name] = "; ".join(parts) or "no level on"
+        parts: list[str] = []
+        columns = len({plan.coordinates[i].field for i in index})
+        for i in index:
+            text = _value_text(plan.coordinates[i], plan.baseline[i], target)
+            if text:
+                parts.append(text if columns == 1 else f"{plan.coordinates[i].field}: {text}")
+        shown = "; ".join(parts[:_SHOWN]) + ("; ..." if parts[_SHOWN:] else "")
+        texts[name] = shown or "no level on"
     return texts
+
+
+def _value_text(coordinate, value: float, target: Target) -> str:
+    if coordinate.kind in ("level", "indicator"):
+        if not value:
+            return ""
+        return str(coordinate.level) + ("" if value == 1 else f" ({value:.3g})")
+    if np.isnan(value):
+        return "absent"
+    if coordinate.kind == "code":
+        levels = target.levels.get(coordinate.field)
+        return levels[int(value)] if levels else f"{value:g}"
+    return f"{value:.4g}"
 
 
 @dataclass
@@ -618,14 +702,14 @@ class _Runner:
 class _Finish:
     """Adds what needs all cases, or the user's own labels: index, true labels, rank."""
 
-    frame: "pd.DataFrame"
+    given: Table
     labels: list[str] | None
     rank_by: str
 
     def __call__(self, facts: Mapping[str, Any], parts: list[pa.Table]) -> Audit:
         table = pa.concat_tables(parts).combine_chunks()
         n = len(table)
-        table = table.add_column(1, "index", index_column(self.frame.index[:n]))
+        table = table.add_column(1, "index", index_column(self.given.index[:n]))
         if self.labels is not None:
             at = table.column_names.index("predicted_label") + 1
             table = table.add_column(at, "true_label", pa.array(self.labels[:n], pa.string()))
@@ -633,7 +717,7 @@ class _Finish:
         rank = np.empty(n, dtype=np.int64)
         rank[np.argsort(-scores, kind="stable")] = np.arange(1, n + 1)
         table = table.append_column("rank", pa.array(rank))
-        return Audit(table, {**facts, "n_cases": n}, self.frame)
+        return Audit(table, {**facts, "n_cases": n}, self.given.frame)
 
 
 def index_column(index) -> pa.Array:

@@ -11,7 +11,7 @@ from cfc.artifacts import matrix_to_lists
 from cfc.baselines import Coordinate
 from cfc.certificate import certify
 from cfc.errors import ArtifactError
-from cfc.exposure import ExposureGrid, expose
+from cfc.exposure import POINTS, ExposureGrid, expose
 from cfc.groups import Groups
 from cfc.labels import LabelRule, brittle
 from cfc.operators import DEGRADATIONS, STRESSES
@@ -206,6 +206,8 @@ class Plan:
             "dtype": self.dtype,
             "exposure": self.grid
             and {
+                "points": POINTS,
+                "seed": self.seed,
                 "hash": self.grid.hash,
                 "values": [[numbers(point) for point in values] for values in self.grid.values],
                 "weights": [numbers(weights) for weights in self.grid.weights],
@@ -216,6 +218,7 @@ class Plan:
                     name: {"severities": list(grid), "draws": self.stress.draws[name]}
                     for name, grid in self.stress.severities.items()
                 },
+                "seed": self.seed,
                 "donors_hash": arrays_hash([self.donors]),
                 "threshold": STRESS_FROM,
                 "tau_p": TAU_P,
