@@ -124,11 +124,18 @@ class Traced:
         unused = set(self.unused)
         reaching = [column for column in self.columns if column not in unused]
         linked = {(o.columns[0], other): 1.0 for o in self.outputs for other in o.columns[1:]}
+        joined = merge_redundant(linked, reaching)
+        lost = set(reaching).difference(*joined.values())
+        if lost:
+            raise GroupError(
+                "columns that share a coordinate would make a group with the name of another "
+                f"column: rename {_quoted(sorted(lost))}"
+            )
         problems = ProblemList()
         groups: dict[str, list[int]] = {}
-        for members in merge_redundant(linked, reaching).values():
-            name = " + ".join(members)
+        for name, members in joined.items():
             index = [i for i, o in enumerate(self.outputs) if o.columns and o.columns[0] in members]
+            groups[name] = index
             if len(members) > 1 and merge is None:
                 shared = [i for i in index if len(self.outputs[i].columns) > 1]
                 problems.append(
@@ -137,9 +144,6 @@ class Traced:
                     f'({_shown(shared)}). Audit with space="columns", or give groups= in which '
                     "these columns are together"
                 )
-            if name in groups:
-                problems.append(f"two groups would be named {name!r}; rename the column {name!r}")
-            groups[name] = index
         problems.raise_if_any(GroupError, "raw columns as groups")
         return groups
 
@@ -233,7 +237,7 @@ def trace(
     return Traced(columns, tuple(outputs), tuple(tracer.notes))
 
 
-def transformdense(
+def transform_dense(
     preprocessor: Any, rows: Any, dtype: Any = np.float64, *, max_bytes: int = MAX_BYTES
 ) -> np.ndarray:
     """Return what a fitted preprocessor makes of rows, as one dense matrix.
@@ -485,11 +489,6 @@ class _Tracer:
             feed,
             lambda given, width: self.ask(step, given, path, width),
         )
-        if not found.is_rowwise:
-            self.notes.append(
-                f"{_step(path, step)} answers a row differently depending on the rows beside it: "
-                "the audit holds for rows asked together as they were"
-            )
         width = len(found.is_input)
         if not found.is_repeatable:
             self.notes.append(
@@ -497,6 +496,11 @@ class _Tracer:
                 f"its outputs is taken to depend on {_quoted(columns)}"
             )
             return [Output(columns)] * width
+        if not found.is_rowwise:
+            self.notes.append(
+                f"{_step(path, step)} answers a row differently depending on the rows beside it: "
+                "the audit holds for rows asked together as they were"
+            )
         changed = {name: found.changed.get(self.position[name]) for name in columns}
         fixed = tuple(name for name in columns if changed[name] is None)
         codes = {name for i in inputs if i.kind == "code" for name in i.columns}
@@ -586,7 +590,7 @@ def _structure(step: Any) -> Callable | None:
     own = inspect.getattr_static(type(step), "transform", None)
     for cls in type(step).__mro__:
         if inspect.getattr_static(cls, "transform", None) is not own:
-            break
+            continue
         if cls is ColumnTransformer:
             return _Tracer.column_transformer
         if cls is FeatureUnion:
