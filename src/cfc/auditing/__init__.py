@@ -1,0 +1,1 @@
+"""Auditing models and tables of one's own."""
