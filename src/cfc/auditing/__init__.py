@@ -1,1 +1,1 @@
-"""Auditing models and tables of one's own."""
+"""Audit of a model the user brings: tracing, tables, targets, records, verification, display."""

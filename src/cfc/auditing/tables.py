@@ -16,7 +16,6 @@ import pandas as pd
 from cfc.errors import DataError, ProblemList, nearest
 
 UNSEEN = -1.0  # code of a level that is not in the vocabulary
-_LARGEST_INTEGER = 2**53  # every whole number up to here is a float64
 _SHOWN = 5
 _KIND_NAMES = {
     "number": "numbers",
@@ -275,17 +274,18 @@ def _floats(column: pd.Series) -> np.ndarray:
 
 
 def _check_integers(column: pd.Series) -> None:
+    """Refuse whole numbers that are changed by float64; some above 2**53 are not."""
     if column.dtype == object:
-        cells = [c for c in column if isinstance(c, (int, np.integer))]
+        cells = [int(c) for c in column if isinstance(c, (int, np.integer))]
     elif column.dtype.kind in "iu":
         present = column.dropna()
-        cells = [int(present.min()), int(present.max())] if len(present) else []
+        cells = present[(present > 2**53) | (present < -(2**53))].tolist()
     else:
         return
-    too_large = [int(c) for c in cells if abs(int(c)) > _LARGEST_INTEGER]
-    if too_large:
+    changed = [c for c in cells if int(float(c)) != c]
+    if changed:
         raise DataError(
-            f"holds whole numbers beyond 2**53, such as {too_large[0]}, which no float64 can tell "
+            f"holds whole numbers beyond 2**53, such as {changed[0]}, which no float64 can tell "
             "apart; if they are identifiers turn them into text or leave the column out"
         )
 
@@ -545,8 +545,9 @@ class ColumnCodec:
             kind = own.kind
             if kind == "missing":
                 kind = "number" if table.frame[name].dtype.kind in "iuf" else "text"
-            is_number = kind == "number" and name not in nominal and name not in known
             dtype = table.dtypes[at]
+            is_category = isinstance(table.frame[name].dtype, pd.CategoricalDtype)
+            is_number = kind == "number" and not (is_category or name in nominal or name in known)
             if is_number and more is not None and name in more.frame.columns:
                 other = more.dtypes[more.frame.columns.get_loc(name)]
                 dtype = dtype if str(dtype) == str(other) else np.dtype(np.float64)
@@ -616,7 +617,10 @@ class ColumnCodec:
         labels = [self.columns[i].label for i in chosen]
         if self.container == "pandas":
             # by position first: labels may be anything that can be hashed
-            frame = pd.DataFrame(dict(enumerate(made)), copy=False)
+            columns = {
+                i: pd.Series(cells, dtype=cells.dtype, copy=False) for i, cells in enumerate(made)
+            }
+            frame = pd.DataFrame(columns, copy=False)
             return frame.set_axis(pd.Index(labels), axis=1)
         if self.container == "polars":
             import polars
@@ -647,8 +651,8 @@ class ColumnCodec:
             bad = at < 0
         if bad.any():
             raise DataError(
-                f"column {column.name!r}: {numbers[bad][0]!r} stands for no known level; the codes "
-                "of a nominal column can be replaced by others, but not averaged or faded"
+                f"column {column.name!r}: {float(numbers[bad][0])} stands for no known level; the "
+                "codes of a nominal column can be replaced by others, but not averaged or faded"
             )
         return at
 
@@ -694,7 +698,7 @@ class ColumnCodec:
                 words = pa.array(levels, kind.value_type)
                 last = len(levels)
                 return lambda at: pa.DictionaryArray.from_arrays(
-                    pa.array(at, mask=at == last), words
+                    pa.array(at, kind.index_type, mask=at == last), words
                 )
             return pa.array([*levels, None], kind).take
         dtype = column.dtype if self.container == "pandas" else np.dtype(object)
