@@ -7,7 +7,7 @@ no difference here: `values_of` brings every column to one form, and all else is
 
 import hashlib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -342,6 +342,7 @@ def align(
     rows: Any,
     kinds: Mapping[str, str | None],
     *,
+    unused: Iterable[str] = (),
     ignore_extra: bool = False,
     where: str = "X",
 ) -> dict[str, Values]:
@@ -353,6 +354,7 @@ def align(
     Args:
         rows: any accepted container, or a `Table`.
         kinds: column name -> kind of `Values` the model saw, None = any; in the model's order.
+        unused: columns the model knows but does not use: they may be there, and are left out.
         ignore_extra: leave out columns the model does not know instead of refusing them.
         where: what to call the rows in errors.
 
@@ -365,7 +367,8 @@ def align(
     problems = ProblemList(
         f"column {name!r} is missing; {nearest(name, known)}" for name in kinds if name not in known
     )
-    extra = [name for name in table.frame.columns if name not in kinds]
+    expected = {*kinds, *unused}
+    extra = [name for name in table.frame.columns if name not in expected]
     if extra and not ignore_extra:
         problems.append(f"columns the model does not know: {_listed(extra)}")
     found: dict[str, Values] = {}
@@ -569,13 +572,23 @@ class ColumnCodec:
         """Column name -> kind of its cells, as `align` wants it."""
         return {c.name: c.kind for c in self.columns}
 
-    def encode(self, rows: Any, *, ignore_extra: bool = False, where: str = "X"):
-        """Return the matrix float64 [n, d] of rows, and their `Unseen` levels.
+    def encode(self, rows: Any, *, where: str = "X", **allowed: Any) -> tuple[np.ndarray, Unseen]:
+        """Return the matrix float64 [n, d] of rows, and their unseen levels.
+
+        Args:
+            rows: any accepted container.
+            where: what to call the rows in errors.
+            allowed: ``unused`` and ``ignore_extra`` of `align`.
 
         Raises:
             DataError: see `align`; a number is infinite.
         """
-        values = align(rows, self.kinds, ignore_extra=ignore_extra, where=where)
+        return self.encode_values(align(rows, self.kinds, where=where, **allowed), where=where)
+
+    def encode_values(
+        self, values: Mapping[str, Values], *, where: str = "X"
+    ) -> tuple[np.ndarray, Unseen]:
+        """Return the matrix of aligned cells, as `encode`."""
         n = len(next(iter(values.values())).data)
         matrix = np.empty((n, len(self.columns)))
         mask = np.zeros((n, len(self.columns)), dtype=bool)
@@ -596,6 +609,18 @@ class ColumnCodec:
                 )
         problems.raise_if_any(DataError, where)
         return matrix, Unseen(mask, levels)
+
+    def extended(self, values: Mapping[str, Values]) -> "ColumnCodec":
+        """Return a codec that knows the levels of these cells as well."""
+        columns = []
+        for column in self.columns:
+            if column.is_nominal:
+                own = values[column.name]
+                strange = np.unique(own.data[column.encode(own)[1]])
+                if len(strange):
+                    column = replace(column, levels=np.concatenate([column.levels, strange]))
+            columns.append(column)
+        return ColumnCodec(columns, self.container)
 
     def decode(self, matrix: np.ndarray, only: Sequence[int] | None = None) -> Any:
         """Return rows in the container and types the model was given.
@@ -710,7 +735,8 @@ class ColumnCodec:
                 raise DataError(
                     f"column {column.name!r} of type {dtype} cannot hold a missing cell"
                 )
-            cells = np.array(levels, dtype=dtype)
+            is_fraction = any(isinstance(level, float) for level in levels)
+            cells = np.array(levels, dtype=np.float64 if is_fraction else dtype)
         else:
             cells = pd.Series([*levels, None]).astype(dtype).array
         return cells.take
