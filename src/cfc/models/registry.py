@@ -83,7 +83,9 @@ def _own_family(name: str, class_path: str) -> type[Model]:
             f"{where}: expected 'package.module:ClassName' or 'path/to/file.py:ClassName'"
         )
     try:
-        module = _load_file(source) if source.endswith(".py") else importlib.import_module(source)
+        module = (
+            load_python_file(source) if source.endswith(".py") else importlib.import_module(source)
+        )
     except (ImportError, OSError, SyntaxError) as error:
         raise ConfigError(f"{where}: cannot be imported: {error}") from error
     cls = getattr(module, attribute, None)
@@ -99,7 +101,12 @@ def _own_family(name: str, class_path: str) -> type[Model]:
     return cls
 
 
-def _load_file(path: str) -> ModuleType:
+def load_python_file(path: str) -> ModuleType:
+    """Return the module in a Python file, loaded once however often it is asked for.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
     file = Path(path).resolve()
     # One module object a file, so that two look-ups give one class.
     key = f"cfc_own_model_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"
