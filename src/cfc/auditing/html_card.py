@@ -260,8 +260,10 @@ def _ticks(low: float, high: float) -> list[tuple[float, int]]:
     return [(k * step, max(0, -power)) for k in range(ceil(low / step), floor(high / step) + 1)]
 
 
-def _short(text: str, most: int = 20) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _short(text: str, most: int = 15) -> str:
+    """Return a text cut in its middle: names often differ at their ends only."""
+    tail = (most - 1) // 3
+    return text if len(text) <= most else f"{text[: most - 1 - tail]}…{text[-tail:]}"
 
 
 # --- tables ---
@@ -332,40 +334,43 @@ def _groups(rows: Sequence[GroupRow], record: Mapping[str, Any]) -> str:
         kind = "cfc-alone" if row.flips_alone else "cfc-gain" if row.delta < 0 else ""
         cross, flipped = "✕ " if row.flips_alone else "", "✕ " if row.is_flipped else ""
         bar = _bar(abs(row.delta) / largest, kind, whole)
+        beyond = "cfc-beyond" if row.margin is None else ""
+        beside, below = _held(row, len(heads), beyond)
         cells = [
             _tag("td", str(row.k)),
-            f"<th scope=row>{_breakable(row.name)}{_held(row)}</th>",
+            f"<th scope=row>{_breakable(row.name)}{beside}</th>",
             f"<td>{cross}{number_text(row.delta)}{bar}</td>",
             _margin(row.margin),
             _tag("td", flipped + (row.label or NONE), "cfc-bad" if flipped else ""),
         ]
         if is_exposed:
             cells += [f"<td>{percent_text(row.flip)}{_bar(row.flip)}</td>", _margin(row.lost)]
-        beyond = ' class="cfc-beyond"' if row.margin is None else ""
-        lines.append(f"<tr{beyond}>{''.join(cells)}</tr>")
-    hint = (
-        "The tick in a bar is the whole margin: a group that costs more (✕) changes the decision "
-    )
-    hint += "alone. Hatched: the margin grows without the group."
+        above = " cfc-above" if below else ""
+        lines.append(f'<tr class="{beyond}{above}">{"".join(cells)}</tr>{below}')
+    hints = [
+        "The tick in a bar is the whole margin: without a group that costs more (✕) the decision",
+        "changes. Hatched: the margin grows without the group.",
+    ]
     if rows[-1].margin is None:
-        hint += " Shaded: not on the path."
+        hints.append("Shaded: not on the path.")
     if is_exposed:
-        hint += " Values that flip: share of the group's background values that change the "
-        hint += "decision. Mean loss: share of the margin they cost on average."
+        hints.append("Values that flip: share of the group's background values that change the")
+        hints.append("decision. Mean loss: share of the margin they cost on average.")
     place = ' tabindex="0" role="region" aria-label="Groups in order of removal"'
-    return _table(map(_column, heads), lines, "cfc-groups", place) + _hint(hint)
+    return _table(map(_column, heads), lines, "cfc-groups", place) + _hint(" ".join(hints))
 
 
 def _margin(value: float | None) -> str:
     return _tag("td", number_text(value))
 
 
-def _held(row: GroupRow) -> str:
-    """Return what the group's columns hold and what replaces them, on one line where both fit."""
-    baseline = f"baseline {row.baseline}" if row.baseline else ""
-    if len(row.value) + len(baseline) < 32:
-        return _tag("small", " · ".join(filter(None, [row.value, baseline])))
-    return "".join(_tag("small", text) for text in (row.value, baseline) if text)
+def _held(row: GroupRow, columns: int, kind: str) -> tuple[str, str]:
+    """Return what a group holds and what replaces it: beside its name, or as a row of its own."""
+    parts = [row.value, f"baseline {row.baseline}" if row.baseline else ""]
+    texts = "".join(_tag("small", part) for part in parts if part)
+    if sum(map(len, parts)) < 32:
+        return texts, ""
+    return "", f'<tr class="{kind} cfc-held"><td></td><td colspan="{columns - 1}">{texts}</td></tr>'
 
 
 def _breakable(name: str) -> str:
