@@ -1,5 +1,6 @@
 """Audits made with the engines themselves on small scikit-learn data: a table, its facts, rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +28,21 @@ THRESHOLD = 0.85
 
 @dataclass
 class MadeAudit:
-    """What the display functions read of an audit."""
+    """What the display functions read of an audit, and what it was made from.
+
+    Attributes:
+        table, facts, X: as an audit has them.
+        matrix: the cases as the model is asked with them [n, d].
+        groups, baseline, predict: likewise.
+    """
 
     table: pa.Table
     facts: dict[str, Any]
     X: pd.DataFrame | None
+    matrix: np.ndarray
+    groups: Groups
+    baseline: np.ndarray
+    predict: Callable[[np.ndarray], np.ndarray]
 
 
 def make_audit(
@@ -46,6 +57,7 @@ def make_audit(
     truth=True,
     index=None,
     rename=None,
+    given_order=None,
     **protocol,
 ) -> MadeAudit:
     """Audit a scikit-learn model fitted on every second row on the other rows.
@@ -60,6 +72,7 @@ def make_audit(
         exposure, stress, truth: whether the table holds these columns.
         index: the user's index of the cases.
         rename: original column -> name used.
+        given_order: group numbers in order of removal, in place of the protocol's order.
     """
     from sklearn import datasets
     from sklearn.ensemble import GradientBoostingClassifier
@@ -85,6 +98,7 @@ def make_audit(
         settings,
         case_ids=np.arange(len(rows)),
         noise_scale=X[train].std(axis=0),
+        order=given_order,
     )
     classes = [str(c) for c in bunch.target_names]
     columns_of = _certificate_columns(result, groups, settings, classes)
@@ -183,7 +197,9 @@ def make_audit(
         ("predictor_dtype", "float64"),
     ):
         table[name] = [value] * len(rows)
-    return MadeAudit(pa.table(table), facts, frame.iloc[rows])
+    return MadeAudit(
+        pa.table(table), facts, frame.iloc[rows], cases, groups, baseline, model.predict_proba
+    )
 
 
 def _groups(columns, grouping) -> Groups:

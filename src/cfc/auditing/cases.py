@@ -12,7 +12,7 @@ from cfc.errors import CfcError
 
 NONE = "—"
 SHORT = {
-    "saturated": "margin is a lower bound",
+    "saturated": "at the clip",
     "near_tie": "near tie",
     "undefined_margin": "margin undefined",
     "unseen_category": "unseen category",

@@ -73,7 +73,7 @@ def frame_html(audit, n: int = 10) -> str:
     names = np.array(facts["groups"]["names"], dtype=object)
     order = np.argsort(to_numpy(table["rank"]), kind="stable")[:n]
     shown = table.take(order)
-    titles = ("rank", "case", "predicted", "p̂", "k*", "flips alone", score_name(facts), "mind")
+    titles = ("rank", "case", "predicted", "p̂", "k*", "flips alone", score_name(facts), "warnings")
     rows = []
     for record, own in zip(shown.to_pylist(), alone_of(shown, facts), strict=True):
         cells = [
@@ -367,9 +367,9 @@ def _margin(value: float | None) -> str:
 def _held(row: GroupRow, columns: int, kind: str) -> tuple[str, str]:
     """Return what a group holds and what replaces it: beside its name, or as a row of its own."""
     parts = [row.value, f"baseline {row.baseline}" if row.baseline else ""]
-    texts = "".join(_tag("small", part) for part in parts if part)
     if sum(map(len, parts)) < 32:
-        return texts, ""
+        return _tag("small", " · ".join(filter(None, parts))), ""
+    texts = "".join(_tag("small", part) for part in parts if part)
     return "", f'<tr class="{kind} cfc-held"><td></td><td colspan="{columns - 1}">{texts}</td></tr>'
 
 

@@ -210,7 +210,7 @@ def _warning(case: _Case, kind: str) -> str:
         clip, proba = case.facts["clip"], sorted(case.record["proba"])
         limit = f"the smallest probability told apart from zero ({clip:.2g})"
         if proba[-2] > clip:
-            return f"An unlikely class is at {limit}: where it comes second, so is the margin."
+            return f"An unlikely class is at {limit}: margins against it are lower bounds."
         which = "The other class" if len(proba) == 2 else "The next class"
         return (
             f"{which} is at {limit}, so the margin of {case.record['margin']:.3g} is a lower bound."
@@ -351,14 +351,11 @@ def _joined(texts: Sequence[str]) -> str:
 def _other_operator(operator: str, severity: float) -> list[list[str]]:
     if operator == "prefix":
         return []  # whole removals: what k* has said already
+    at = decimal_text(severity)
     if operator == "sign_noise":
-        return [
-            [
-                f"Shifting every number by {severity:g} standard deviations, up or down at "
-                "random, changes it."
-            ]
-        ]
-    return [["The operator ", Name(operator), f" changes it from severity {severity:g} on."]]
+        how = f"by {at} standard deviations, up or down at random"
+        return [[f"Shifting every number {how}, changes it."]]
+    return [["The operator ", Name(operator), f" changes it from severity {at} on."]]
 
 
 def _exposure(case: _Case) -> list[list[str]]:

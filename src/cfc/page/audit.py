@@ -26,7 +26,7 @@ from cfc.page.render import LARGEST, fill, packed
 
 logger = logging.getLogger(__name__)
 
-CASES = 2000
+CASES = 1000
 BLOCK = 40  # cards packed together
 POINTS = 6  # groups shown as most often the single point of failure
 
@@ -143,7 +143,7 @@ def _list(shown, facts, why: np.ndarray) -> dict[str, Any]:
         "score": score_name(facts),
         "cases": {
             "id": shown["case_id"].to_pylist(),
-            "index": shown["index"].to_pylist(),
+            "index": [_exact(index) for index in shown["index"].to_pylist()],
             "rank": shown["rank"].to_pylist(),
             "pred": shown["predicted"].to_pylist(),
             # cut, not rounded: .99999 must not read as 1
@@ -159,6 +159,11 @@ def _list(shown, facts, why: np.ndarray) -> dict[str, Any]:
             "why": why.tolist(),
         },
     }
+
+
+def _exact(index: Any) -> int | str:
+    """Return an index as a script can hold it: whole numbers of up to 53 bits, or text."""
+    return index if isinstance(index, int) and abs(index) < 2**53 else str(index)
 
 
 def _any(values: Sequence[bool | None]) -> int | None:
