@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 BLOCK = 1024  # cases; one of a callable's blocks is smaller, it may be slow
 CALLABLE_BLOCK = 256
 SAVE_SECONDS = 10.0
-PROBED_ROWS = 64
 _SHOWN = 6  # parts of a group's baseline that are spelt out
 KIND = "audit"
 
@@ -67,12 +66,12 @@ class Audit:
     Attributes:
         table: one row a case; the columns are listed in ``docs/certificate.schema.json``.
         facts: what was declared, and hashes; the metadata of the file.
-        rows: the audited rows as given, for showing values; never written to a file.
+        X: the audited rows, for showing values; None if not there, never written to a file.
     """
 
     table: pa.Table
     facts: Mapping[str, Any]
-    rows: "pd.DataFrame | None" = None
+    X: "pd.DataFrame | None" = None
 
     def __len__(self) -> int:
         return len(self.table)
@@ -171,12 +170,12 @@ class Audit:
         write_table(self.table, path, self.facts)
 
     @classmethod
-    def from_parquet(cls, path: str | Path, rows: Any = None) -> "Audit":
+    def from_parquet(cls, path: str | Path, X: Any = None) -> "Audit":
         """Read what `to_parquet` wrote.
 
         Args:
             path: the file.
-            rows: the audited rows, if their values are to be shown.
+            X: the audited rows, if their values are to be shown.
 
         Raises:
             ArtifactError: the file is damaged, or holds no audit.
@@ -184,7 +183,7 @@ class Audit:
         facts = read_metadata(path)
         if facts.pop("schema_version", None) is None or facts.get("kind") != KIND:
             raise ArtifactError(f"{path} is no certificate file of cfc.audit")
-        return cls(read_table(path), facts, None if rows is None else as_frame(rows).frame)
+        return cls(read_table(path), facts, None if X is None else as_frame(X).frame)
 
     def case(self, case: Any = None) -> "Card":
         """Return the card of a case, by the user's index; default: the most fragile one."""
@@ -207,7 +206,7 @@ class Audit:
         """Write one page with everything in it; it opens without a network."""
         from cfc.page.audit import audit_page
 
-        write_text(audit_page(self.table, self.facts, self.rows, title=title), path)
+        write_text(audit_page(self.table, self.facts, self.X, title=title), path)
 
     def __repr__(self) -> str:
         return f"<cfc.Audit>\n{self.summary()}"
@@ -361,10 +360,10 @@ def audit(
         raise ConfigError(f"rank_by={rank_by!r}: one of 's' (needs exposure=True) and 'u'")
     Z = target.encode(given)
     notes = list(target.notes)
-    found = probe(target, Z[:PROBED_ROWS])
-    if found.text:
-        notes.append(found.text)
-        warnings.warn(found.text, CfcWarning, stacklevel=2)
+    asked_again = probe(target, Z)
+    if asked_again.verdict in ("stochastic", "batch-dependent"):
+        notes.append(str(asked_again))
+        warnings.warn(str(asked_again), CfcWarning, stacklevel=2)
     runner = _Runner(
         plan=plan,
         Z=Z,
@@ -374,7 +373,7 @@ def audit(
         chunk_bytes=chunk_bytes,
     )
     finish = _Finish(given, labels, rank_by)
-    return finish(runner.facts, *runner.run(max_seconds, progress, finish))
+    return finish(runner.facts, runner.run(max_seconds, progress, finish))
 
 
 def _declared(protocol, baseline, exposure) -> tuple[Protocol, bool]:
@@ -463,7 +462,7 @@ def _plan(
         "column_kinds": dict(target.column_kinds),
         "space": target.space,
         "class_type": type(target.classes[0]).__name__,
-        "baseline_text": baseline_text(plan, target),
+        "baseline_text": baseline_text(plan, target, known, Z),
         "model": {
             "kind": target.kind,
             "hash": target.model_hash,
@@ -576,19 +575,41 @@ def _grid(target: Target, groups, rows: "pd.DataFrame", seed: int) -> ExposureGr
     )
 
 
-def baseline_text(plan: Plan, target: Target) -> dict[str, str]:
-    """Return, for people, what each group is replaced by."""
+def baseline_text(plan: Plan, target: Target, known: Table | None, Z) -> dict[str, str]:
+    """Return, for people, what each group is replaced by, numbers in the units of the data."""
     texts = {}
     for name, index in plan.groups:
         parts: list[str] = []
         columns = len({plan.coordinates[i].field for i in index})
         for i in index:
-            text = _value_text(plan.coordinates[i], plan.baseline[i], target)
+            coordinate, value = plan.coordinates[i], plan.baseline[i]
+            if coordinate.kind == "value" and target.space == "transformed" and known:
+                text = _in_own_units(known.frame[coordinate.field], Z[:, i], value)
+            else:
+                text = _value_text(coordinate, value, target)
             if text:
-                parts.append(text if columns == 1 else f"{plan.coordinates[i].field}: {text}")
+                parts.append(text if columns == 1 else f"{coordinate.field}: {text}")
         shown = "; ".join(parts[:_SHOWN]) + ("; ..." if parts[_SHOWN:] else "")
         texts[name] = shown or "no level on"
     return texts
+
+
+def _in_own_units(column: "pd.Series", z: np.ndarray, value: float) -> str:
+    """Return a transformed value in the units of its column, where a number decides the other."""
+    import pandas as pd
+
+    transformed = f"{value:.4g} after the Pipeline's steps"
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        return transformed
+    raw = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
+    present = ~(np.isnan(raw) | np.isnan(z))
+    order = np.argsort(raw[present], kind="stable")
+    raw, z = raw[present][order], z[present][order].astype(np.float64)
+    if len(z) and z[0] > z[-1]:
+        raw, z = raw[::-1], z[::-1]
+    if not len(z) or (np.diff(z) < 0).any() or z[0] == z[-1]:
+        return transformed
+    return f"{np.interp(value, z, raw):.4g}"
 
 
 def _value_text(coordinate, value: float, target: Target) -> str:

@@ -1,14 +1,14 @@
 """`cfc.verify`: a second auditor recomputes a certificate file and compares every field."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from cfc.auditing.audit import BLOCK, Audit, index_column
+from cfc.auditing.audit import BLOCK, Audit, first_rows, hash_of, index_column
 from cfc.auditing.plan import (
     Plan,
     from_numbers,
@@ -16,7 +16,7 @@ from cfc.auditing.plan import (
     groups_from_facts,
     row_hashes,
 )
-from cfc.auditing.tables import as_frame, content_hash
+from cfc.auditing.tables import Table, as_frame
 from cfc.auditing.targets import Target, target_of
 from cfc.baselines import Coordinate
 from cfc.errors import ConfigError
@@ -158,25 +158,26 @@ def verify(
         else target_of(
             model,
             background=X if background is None else background,
+            ignore_extra=True,
             space=facts["space"],
             output=output,
             nominal=[k for k, v in facts["column_kinds"].items() if v == "nominal"],
         )
     )
     problems += _target_problems(target, facts)
-    frame, found = _aligned(as_frame(X, target.columns).frame, table)
+    rows, found = _aligned(as_frame(X, list(target.columns)), table)
     problems += found
-    if frame is None or target.dtype != facts["dtype"]:
+    if rows is None or target.dtype != facts["dtype"]:
         return Verification(len(table), tuple(problems), (), 0, 0, tuple(unchecked))
-    if content_hash(frame)[:16] != facts["data_hash"]:
+    if hash_of(rows, target.columns) != facts["data_hash"]:
         problems.append("data: the content hash is not that of the audited rows")
-    Z = target.encode(frame)
+    Z = target.encode(rows)
     donors = None
     if facts["stress"]:
         if background is None:
             unchecked.append("stress: pass background= to recompute it")
         else:
-            known = target.encode(as_frame(background, target.columns).frame)
+            known = target.encode(background)
             donors = known[train_halves(np.full(len(known), "train"), facts["seed"]) == 0]
             if arrays_hash([donors]) != facts["stress"]["donors_hash"]:
                 problems.append("background: its rows are not those the audit drew from")
@@ -259,20 +260,22 @@ def _short(value: str | None) -> str:
     return value[:16] if value else "unknown"
 
 
-def _aligned(frame, table: pa.Table):
+def _aligned(given: Table, table: pa.Table) -> tuple[Table | None, list[str]]:
     """Return the rows in the order of the file, or None and why not."""
     wanted = table.column("index").to_pylist()
-    here = index_column(frame.index).to_pylist()
+    here = index_column(given.index).to_pylist()
     if here[: len(wanted)] == wanted:
-        return frame.iloc[: len(wanted)], []
+        return first_rows(given, len(wanted)), []
     place = {value: i for i, value in enumerate(here)}
     missing = [w for w in wanted if w not in place]
     if missing:
         return None, [
             f"data: {len(missing)} of the certified cases are not there "
-            f"(first: {', '.join(map(str, missing[:3]))})"
+            f"(first: {', '.join(map(str, missing[:3]))}); cases are found by their index"
         ]
-    return frame.iloc[[place[w] for w in wanted]], []
+    at = [place[w] for w in wanted]
+    frame = given.frame.iloc[at].reset_index(drop=True)
+    return replace(given, frame=frame, index=given.index[at]), []
 
 
 def _plan(facts: Mapping[str, Any], target: Target, donors) -> Plan:
