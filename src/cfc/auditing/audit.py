@@ -343,6 +343,7 @@ def audit(
             ignore_extra=ignore_extra,
         )
     )
+    Z = target.encode(given)
     plan, facts = _plan(
         target,
         given,
@@ -358,7 +359,6 @@ def audit(
     rank_by = rank_by or ("s" if plan.grid else "u")
     if rank_by not in ("s", "u") or (rank_by == "s" and not plan.grid):
         raise ConfigError(f"rank_by={rank_by!r}: one of 's' (needs exposure=True) and 'u'")
-    Z = target.encode(given)
     notes = list(target.notes)
     asked_again = probe(target, Z)
     if asked_again.verdict in ("stochastic", "batch-dependent"):
