@@ -1,10 +1,11 @@
-"""cfc.audit on real fitted models: against brute force in the user's own terms, and its promises."""
+"""cfc.audit on fitted models: against brute force in the user's terms, and its promises."""
 
 import json
 import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import jsonschema
 import numpy as np
@@ -72,7 +73,7 @@ def quiet(model, X, **options):
     return cfc.audit(model, X, progress=False, **options)
 
 
-# ---- brute force: states are made in raw columns, by hand, and asked one at a time ---------------
+# ---- brute force: states are made in raw columns, by hand, and asked one at a time --------------
 
 
 def log_gap(p, label):
@@ -254,7 +255,7 @@ def test_containers_give_the_same_certificates(table, pipeline, container):
     assert audit.facts["data_hash"] == expected.facts["data_hash"]
 
 
-# ---- what is returned -----------------------------------------------------------------------------
+# ---- what is returned ---------------------------------------------------------------------------
 
 
 def test_the_record_keeps_to_its_published_schema(table, pipeline, repository):
@@ -336,7 +337,7 @@ def test_exposure_and_swapped_values_share_no_background_row(table, pipeline, mo
     assert not donors & grid_rows
 
 
-# ---- the same bytes, resuming, limits, failing models ---------------------------------------------
+# ---- the same bytes, resuming, limits, failing models -------------------------------------------
 
 
 def test_two_processes_and_two_chunk_sizes_give_the_same_file(repository, tmp_path):
@@ -357,7 +358,7 @@ audit.to_parquet({out!r})
         script = code.format(chunk=chunk, out=out)
         subprocess.run([sys.executable, "-c", script], check=True, timeout=300, env=environment)
         files.append(out)
-    first, second = (open(f, "rb").read() for f in files)
+    first, second = (Path(f).read_bytes() for f in files)
     assert first == second
 
 
@@ -409,7 +410,7 @@ def test_a_model_that_fails_on_the_way_loses_nothing(tmp_path, monkeypatch):
 def test_blocks_of_another_audit_are_not_taken_over(tmp_path):
     Z, weights = matrix(300), np.array([1.0, -2.0, 0.5])
     cfc.audit(Counting(weights), Z, background=Z, resume=tmp_path / "kept", **OPTIONS)
-    with pytest.raises(ArtifactError, match="another audit: .*seed.* changed"):
+    with pytest.raises(ArtifactError, match=r"another audit: .*seed.* changed"):
         cfc.audit(Counting(weights), Z, background=Z, resume=tmp_path / "kept", seed=1, **OPTIONS)
 
 
@@ -436,7 +437,7 @@ def test_a_model_that_changes_its_answers_is_reported():
     assert any("changes" in note for note in audit.facts["notes"])
 
 
-# ---- bad input ------------------------------------------------------------------------------------
+# ---- bad input ----------------------------------------------------------------------------------
 
 
 def test_what_needs_a_background_says_so(table, pipeline):
@@ -512,7 +513,7 @@ def test_a_mean_of_categories_is_refused_in_raw_columns(table, pipeline):
 def test_a_model_that_never_saw_absence_takes_no_absent_baseline():
     data = load_breast_cancer(as_frame=True)
     model = LogisticRegression(max_iter=20000).fit(data.data, data.target)
-    with pytest.raises((ConfigError, ModelError), match="absent|missing"):
+    with pytest.raises((ConfigError, ModelError), match=r"absent|missing"):
         quiet(model, data.data, background=data.data, baseline="missing", exposure=False)
 
 

@@ -282,7 +282,7 @@ def test_severity_zero_repeats_and_disorder_are_illegal(severities):
 
 @pytest.mark.parametrize("weights", [(0, 0, 0), (1.5, -0.5, 0), (1, 0), (0.5, 0.5, 0.5)])
 def test_weights_that_are_no_mixture_are_illegal(weights):
-    with pytest.raises(ConfigError, match="weights: .* must be three non-negative numbers with"):
+    with pytest.raises(ConfigError, match=r"weights: .* must be three non-negative numbers with"):
         Protocol(weights=weights)
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from cfc import __version__
 from cfc.artifacts import canonical_json, read_metadata, read_table, write_table, write_text
 from cfc.auditing.baseline import check_missing, named_baseline
+from cfc.auditing.cases import summary
 from cfc.auditing.grouping import resolve_groups
 from cfc.auditing.plan import DEFAULT_STRESS, TAU_P, Plan
 from cfc.auditing.tables import Table, as_frame, content_hash
@@ -108,19 +109,15 @@ class Audit:
 
         NaN when no case is confident.
         """
-        confident = np.asarray(self.table.column("confidence")) >= confidence
-        one_step = np.asarray(self.table.column("flip_budget")) == 1
-        return float(one_step[confident].mean()) if confident.any() else float("nan")
+        share = summary(self.table, self.facts, confidence)["share"]
+        return float("nan") if share is None else share
 
     def summary_facts(self) -> dict[str, Any]:
-        """Return the numbers of `summary` as plain values; shares are None without a case."""
-        confident = np.asarray(self.table.column("confidence")) >= TAU_P
-        one_step = np.asarray(self.table.column("flip_budget")) == 1
-        first = [order[0] for order in self.table.column("group_order").to_pylist()]
-        points = Counter(f for f, hit in zip(first, confident & one_step, strict=True) if hit)
+        """Return the numbers of `summary` as plain values; a share of no case is None."""
+        found = summary(self.table, self.facts, TAU_P)
         warned = Counter(w for texts in self.table.column("warnings").to_pylist() for w in texts)
         return {
-            "cases": len(self),
+            "cases": found["cases"],
             "expected": self.facts["n_expected"],
             "groups": len(self.facts["groups"]["names"]),
             "preset": self.facts["protocol"]["preset"],
@@ -128,13 +125,10 @@ class Audit:
             "baseline": self.facts["protocol"]["baseline"],
             "rank_by": self.facts["rank_by"],
             "confidence": TAU_P,
-            "confident": int(confident.sum()),
-            "one_step": int((confident & one_step).sum()),
-            "fragile_share": float(one_step[confident].mean()) if confident.any() else None,
-            # ties by name, so that equal audits print the same
-            "single_points_of_failure": dict(
-                sorted(points.items(), key=lambda item: (-item[1], item[0]))
-            ),
+            "confident": found["confident"],
+            "one_step": found["fragile"],
+            "fragile_share": found["share"],
+            "single_points_of_failure": found["points"],
             "warnings": dict(sorted(warned.items())),
             "notes": list(self.facts["notes"]),
         }
@@ -657,7 +651,7 @@ class _Runner:
             delay=1.0,
         )
         try:
-            while at < n and (max_seconds is None or time.monotonic() - start < max_seconds):
+            while at < n:
                 stop = min(at + self.block, n)
                 ids = np.arange(at, stop)
                 part = self.plan.block(self.Z[at:stop], ids, self.chunk_bytes)
@@ -667,6 +661,8 @@ class _Runner:
                 if self.folder and time.monotonic() - saved_at > SAVE_SECONDS:
                     done.append(self._save(unsaved))
                     unsaved, saved_at = [], time.monotonic()
+                if max_seconds is not None and time.monotonic() - start >= max_seconds:
+                    break
         except Exception as error:
             partial = done + unsaved
             where = f"the model failed at cases {at} to {min(at + self.block, n) - 1} of {n}"
