@@ -724,6 +724,8 @@ class _Finish:
     rank_by: str
 
     def __call__(self, facts: Mapping[str, Any], parts: list[pa.Table]) -> Audit:
+        # blocks that come from a file name the members of lists otherwise than fresh ones
+        parts = [part.cast(pa.schema([plain_field(f) for f in part.schema])) for part in parts]
         table = pa.concat_tables(parts).combine_chunks()
         n = len(table)
         table = table.add_column(1, "index", index_column(self.given.index[:n]))
@@ -735,6 +737,14 @@ class _Finish:
         rank[np.argsort(-scores, kind="stable")] = np.arange(1, n + 1)
         table = table.append_column("rank", pa.array(rank))
         return Audit(table, {**facts, "n_cases": n}, self.given.frame)
+
+
+def plain_field(field: pa.Field) -> pa.Field:
+    """Return a field whose lists call their members ``element``, as Parquet does."""
+    kind = field.type
+    if pa.types.is_list(kind):
+        kind = pa.list_(plain_field(kind.value_field).with_name("element"))
+    return pa.field(field.name, kind)
 
 
 def index_column(index) -> pa.Array:
