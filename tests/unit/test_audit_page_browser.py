@@ -36,11 +36,13 @@ def audit():
 def many():
     """64 groups with long names, ten classes, text as index, no exposure, stress or truth."""
     from sklearn.datasets import load_digits
+    from sklearn.linear_model import LogisticRegression
 
     names = load_digits(as_frame=True).data.columns
     return make_audit(
         data="digits",
         n=90,
+        model=LogisticRegression(C=1e-3, max_iter=200),
         exposure=False,
         stress=False,
         truth=False,
