@@ -21,7 +21,7 @@ from cfc.auditing.words import (
     plural,
     probability_text,
 )
-from cfc.page.payload import UNIFORM, rounded, select_cases
+from cfc.page.payload import UNIFORM, cut, rounded, select_cases
 from cfc.page.render import LARGEST, fill, packed
 
 logger = logging.getLogger(__name__)
@@ -146,8 +146,7 @@ def _list(shown, facts, why: np.ndarray) -> dict[str, Any]:
             "index": [_exact(index) for index in shown["index"].to_pylist()],
             "rank": shown["rank"].to_pylist(),
             "pred": shown["predicted"].to_pylist(),
-            # cut, not rounded: .99999 must not read as 1
-            "conf": [int(p * 1e5) / 1e5 for p in shown["confidence"].to_pylist()],
+            "conf": [cut(p) for p in shown["confidence"].to_pylist()],
             "shownConf": [probability_text(p) for p in shown["confidence"].to_pylist()],
             "budget": shown["flip_budget"].to_pylist(),
             "value": rounded(to_numpy(shown[facts["rank_by"]])),
