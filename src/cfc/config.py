@@ -51,7 +51,9 @@ def schema_problems(value: Any, schema: Mapping[str, Any], where: str = "") -> l
             patterns = error.schema.get("patternProperties", {})
             for key in error.instance:
                 if patterns and not any(re.search(p, str(key)) for p in patterns):
-                    problems.append(f"{place}: the name {key!r} does not match {', '.join(patterns)}")
+                    problems.append(
+                        f"{place}: the name {key!r} does not match {', '.join(patterns)}"
+                    )
                 elif not patterns and key not in known:
                     problems.append(f"{place}: unknown key {key!r}; {nearest(key, known)}")
         elif error.validator == "required":
@@ -99,7 +101,9 @@ def _entry_problems(config: Mapping[str, Any]) -> Iterable[str]:
     """Say what is wrong with the entries of both registries, one's own above all."""
     datasets, models = config.get("dataset_registry"), config.get("model_registry")
     for key, entry in datasets.items() if isinstance(datasets, Mapping) else ():
-        yield from _said_by(lambda k=key, e=entry: DatasetSpec.from_mapping(k, e), f"dataset_registry.{key}")
+        yield from _said_by(
+            lambda k=key, e=entry: DatasetSpec.from_mapping(k, e), f"dataset_registry.{key}"
+        )
     for key, entry in models.items() if isinstance(models, Mapping) else ():
         own = entry.get("class") if isinstance(entry, Mapping) else None
         if isinstance(own, str):

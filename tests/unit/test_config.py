@@ -287,9 +287,7 @@ def test_weights_that_are_no_mixture_are_illegal(weights):
 
 
 @pytest.mark.parametrize("baseline", ["missing", "given"])
-def test_a_preset_of_the_workflow_takes_no_baseline_of_ones_own_data(
-    config, schema, baseline
-):
+def test_a_preset_of_the_workflow_takes_no_baseline_of_ones_own_data(config, schema, baseline):
     config["presets"]["paper"]["baseline"] = baseline
     with pytest.raises(ConfigError, match=rf"presets.paper.baseline: '{baseline}' is for one's"):
         check_config(config, schema)
