@@ -7,6 +7,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,16 +100,19 @@ def _selection_problems(config: Mapping[str, Any]) -> Iterable[str]:
 
 def _entry_problems(config: Mapping[str, Any]) -> Iterable[str]:
     """Say what is wrong with the entries of both registries, one's own above all."""
-    datasets, models = config.get("dataset_registry"), config.get("model_registry")
-    for key, entry in datasets.items() if isinstance(datasets, Mapping) else ():
-        yield from _said_by(
-            lambda k=key, e=entry: DatasetSpec.from_mapping(k, e), f"dataset_registry.{key}"
-        )
-    for key, entry in models.items() if isinstance(models, Mapping) else ():
-        own = entry.get("class") if isinstance(entry, Mapping) else None
-        if isinstance(own, str):
-            yield from _said_by(lambda path=own: _parse(path), f"model_registry.{key}.class")
-        elif isinstance(entry, Mapping) and key not in FAMILIES:
+    datasets, models = (
+        entries if isinstance(entries := config.get(f"{name}_registry"), Mapping) else {}
+        for name in ("dataset", "model")
+    )
+    for key, entry in datasets.items():
+        read = partial(DatasetSpec.from_mapping, key, entry)
+        yield from _said_by(read, f"dataset_registry.{key}")
+    for key, entry in models.items():
+        if not isinstance(entry, Mapping):
+            continue  # the schema has said so
+        if isinstance(own := entry.get("class"), str):
+            yield from _said_by(partial(_parse, own), f"model_registry.{key}.class")
+        elif key not in FAMILIES:
             yield (
                 f"model_registry.{key}: no family of that name; {nearest(key, FAMILIES)}. A family "
                 "of your own needs class: path/to/file.py:ClassName"

@@ -26,7 +26,8 @@ def checked_config():
     # `--config seeds=[0,1]`: Snakemake reads the members of a list as text
     if isinstance(config.get("seeds"), list):
         config["seeds"] = [
-            int(s) if isinstance(s, str) and s.isdecimal() else s for s in config["seeds"]
+            int(s) if isinstance(s, str) and s.isdecimal() else s
+            for s in config["seeds"]
         ]
     try:
         check_config(config, schema)
@@ -478,16 +479,24 @@ def audit_mem_mb(wildcards, attempt):
 def check_target_names(stages, rule_names):
     """Stop where a name of one's own is a stage, a rule or another name already."""
     datasets, models = REGISTERED
-    named = [(n, f"data set {n}") for n in datasets] + [(n, f"model {n}") for n in models]
-    named += [(f"{d}_{m}", f"data set {d} with model {m}") for d in datasets for m in models]
-    owner = {name: "a stage" for name in stages} | {name: "a rule" for name in rule_names}
+    named = [(n, f"data set {n}") for n in datasets] + [
+        (n, f"model {n}") for n in models
+    ]
+    named += [
+        (f"{d}_{m}", f"data set {d} with model {m}") for d in datasets for m in models
+    ]
+    owner = {name: "a stage" for name in stages} | {
+        name: "a rule" for name in rule_names
+    }
     problems = []
     for name, what in named:
         if owner.setdefault(name, what) != what:
             problems.append(f"  - {what}: the target {name} is {owner[name]} already")
     if problems:
         lines = "\n".join(problems)
-        raise WorkflowError(f"choose other names in dataset_registry or model_registry\n{lines}")
+        raise WorkflowError(
+            f"choose other names in dataset_registry or model_registry\n{lines}"
+        )
 
 
 def unknown_target_input(wildcards):
