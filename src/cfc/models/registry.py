@@ -2,7 +2,8 @@
 
 The module of a family is imported when it is asked for, so a linear model loads no torch.
 A family of one's own is a subclass of `cfc.models.Model`, named in the configuration by
-``class: package.module:ClassName`` or ``class: path/to/file.py:ClassName``.
+``class: package.module:ClassName`` or ``class: path/to/file.py:ClassName``; the path is relative to
+the working folder.
 """
 
 import hashlib
