@@ -26,8 +26,8 @@ MARGINS = ("original", "unsigned")
 class Protocol:
     """What an audit declares (paper, section 3.2; defaults are the preset ``paper``).
 
-    >>> Protocol(depth=3).operators
-    ('top1', 'top3', 'all')
+    >>> Protocol(depth=3).severities
+    (0.25, 0.5, 0.75, 1.0)
     >>> Protocol(depth=3).hash == Protocol(depth=4).hash
     False
     >>> Protocol.from_mapping({"dpeth": 3})

@@ -1,8 +1,12 @@
-"""Every public name explains itself with an example, and the example works as printed."""
+"""Every public name has an example that works as printed, and a place in the reference."""
 
 import ast
 import doctest
+import html
 import inspect
+import re
+import subprocess
+import sys
 from importlib import import_module
 from itertools import pairwise
 
@@ -51,3 +55,32 @@ def test_the_example_of_a_public_name_works(name, registries, tmp_path, monkeypa
     said = []
     doctest.DocTestRunner(optionflags=FLAGS).run(test, out=said.append)
     assert not said, "".join(said)
+
+
+# ---- the reference
+
+
+@pytest.fixture(scope="module")
+def page(repository, tmp_path_factory) -> str:
+    """The page of the package, as HTML."""
+    site = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", repository / "tools/build_reference.py", site],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    for other in ("index.html", "cfc/models.html", "cfc/errors.html"):
+        assert (site / other).is_file()
+    return (site / "cfc.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", cfc.LOADED_ON_USE)
+def test_every_public_name_is_there_with_its_example(page, name):
+    section = page.partition(f'<section id="{name}">')[2].partition("</section>")[0]
+    text = html.unescape(re.sub(r"<[^>]+>", "", section))
+    assert documentation(name).split("\n")[0].split("``")[0].strip() in text
+    for example in doctest.DocTestParser().get_examples(documentation(name)):
+        for line in example.source.splitlines():
+            assert line in text
