@@ -34,6 +34,27 @@ _NEVER = np.iinfo(np.int16).max  # place of a fixed coordinate in the order of r
 class Certificates:
     """Certificates of n cases under one protocol; first axis of every array is the case.
 
+    A model that knows one coordinate only, and two cases on either side of its boundary: nothing
+    but the first group matters, and without it both look like the baseline.
+
+    >>> import numpy as np
+    >>> from cfc import PRESETS, Groups, certify
+    >>> def predict(X):
+    ...     p = 1 / (1 + np.exp(-4 * X[:, 0]))
+    ...     return np.column_stack([1 - p, p])
+    >>> groups = Groups(["first", "second"], [[0], [1]], n_coordinates=2)
+    >>> X = np.array([[2.0, 1.0], [-1.0, 1.0]])
+    >>> certificates = certify(X, groups, np.array([-0.5, 0.0]), predict, PRESETS["paper"])
+    >>> certificates.margin.round(3)
+    array([8., 4.])
+    >>> certificates.delta.round(3)  # of each group, in declared order
+    array([[10.,  0.],
+           [ 2.,  0.]])
+    >>> certificates.flip_budget  # K + 1 = 3: the second does not flip
+    array([1, 3], dtype=int16)
+    >>> certificates.lambda_star[:, 0]  # first severity at which fading the top group flips
+    array([ 1., inf])
+
     Attributes:
         predicted: class of the unstressed prediction, int16 [n].
         proba: its probabilities as the model gave them, float64 [n, C].
@@ -104,6 +125,28 @@ def certify(
     progress=None,
 ) -> Certificates:
     """Certify every row of X.
+
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from cfc import PRESETS, Groups, certify
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = RandomForestClassifier(n_estimators=20, random_state=0).fit(X[:400], y[:400])
+    >>> measured = ["mean", "error", "worst"]  # of ten properties each
+    >>> groups = Groups(measured, np.arange(30).reshape(3, 10), n_coordinates=30)
+    >>> certificates = certify(
+    ...     X[400:],
+    ...     groups,
+    ...     X[:400].mean(axis=0),
+    ...     model.predict_proba,
+    ...     PRESETS["audit"],
+    ...     forest_trees=20,
+    ... )
+    >>> certificates.path_margin.shape  # nothing removed, then one, two, three groups
+    (169, 4)
+    >>> most_fragile = np.argsort(-certificates.u)[:10]
+    >>> bool((certificates.flip_budget[most_fragile] == 1).all())
+    True
 
     Args:
         X: rows, [n, d]; taken as ``dtype`` in C order.

@@ -12,6 +12,16 @@ from cfc.errors import GroupError, ProblemList, nearest
 class Groups:
     """A named partition of the coordinates 0..d−1, in declared order.
 
+    >>> groups = Groups(["income", "history"], [[0, 2], [1]], n_coordinates=3)
+    >>> groups.of_coordinate
+    array([0, 1, 0])
+    >>> Groups(["income", "history"], [[0, 1], [1]], n_coordinates=3)
+    Traceback (most recent call last):
+        ...
+    cfc.errors.GroupError: groups are not a partition: 2 problems
+      - coordinate 1 is in group 'income' and in group 'history'
+      - 1 coordinate(s) are in no group: 2
+
     Attributes:
         names: name of each group, unique.
         indices: coordinate indices of each group, ascending, int64 arrays.

@@ -125,6 +125,16 @@ def stress_operator(name: str, *, randomness: str = "none") -> Callable:
     randomness, as ``f(X, severity, context, u)`` with uniforms u [n, H, 1], [n, H, G] or [n, H, d]
     for H draws, and returns [n, H, d]. Severities are above 0.
 
+    Numbers that arrive with the wrong unit, one draw in so many:
+
+    >>> import numpy as np
+    >>> from cfc import StressSettings
+    >>> @stress_operator("wrong_unit", randomness="draw")
+    ... def wrong_unit(X, severity, context, u):
+    ...     return np.where(u < severity, 1000 * X[:, None, :], X[:, None, :])
+    >>> StressSettings({"wrong_unit": (0.01, 0.1)}, {"wrong_unit": 50}).rows_per_case
+    100
+
     Args:
         name: a Python identifier, none of the built-in operators.
         randomness: ``none``, ``draw``, ``group`` or ``coordinate``.

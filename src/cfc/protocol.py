@@ -26,6 +26,16 @@ MARGINS = ("original", "unsigned")
 class Protocol:
     """What an audit declares (paper, section 3.2; defaults are the preset ``paper``).
 
+    >>> Protocol(depth=3).severities
+    (0.25, 0.5, 0.75, 1.0)
+    >>> Protocol(depth=3).hash == Protocol(depth=4).hash
+    False
+    >>> Protocol.from_mapping({"dpeth": 3})
+    Traceback (most recent call last):
+        ...
+    cfc.errors.ConfigError: protocol 'custom': 1 problem
+      - 'dpeth' is not a protocol setting; nearest known: depth, preset
+
     Attributes:
         preset: name of the preset the values started from.
         baseline: how the replacement vector x̄ is made from train; see `cfc.baselines`. For one's
@@ -154,6 +164,17 @@ PRESETS: dict[str, Protocol] = {
     # for comparison with the RCMA values the paper prints, which a signed margin cannot reach
     "reference": Protocol(preset="reference", operators=("top1",), margin="unsigned"),
 }
+"""Protocols by name: ``paper``, ``audit`` and ``reference``.
+
+>>> PRESETS["audit"].baseline
+'mean_off'
+
+A protocol of one's own starts from one of them:
+
+>>> from dataclasses import replace
+>>> replace(PRESETS["audit"], preset="mine", depth=3).depth
+3
+"""
 
 
 def get_preset(name: str) -> Protocol:

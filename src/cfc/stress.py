@@ -25,6 +25,15 @@ OPERATORS = ("mask", "dropout", "noise", "swap")
 class StressSettings:
     """Operators, severities and number of draws.
 
+    >>> settings = StressSettings({"swap": (0.1, 0.3), "noise": (0.5,)}, {"swap": 100, "noise": 20})
+    >>> settings.rows_per_case
+    220
+    >>> StressSettings({"sawp": (0.1,)}, {"sawp": 100})
+    Traceback (most recent call last):
+        ...
+    cfc.errors.ConfigError: stress settings: 1 problem
+      - stress operator 'sawp' is unknown; nearest known: swap
+
     Attributes:
         severities: operator -> severities, each in (0, 1] for mask, dropout and swap
             (probability of replacement) and above 0 for noise (in train standard deviations) and
@@ -117,6 +126,27 @@ def stress_cases(
       one-hot level is not a quantity and stays.
     - ``swap``: each group replaced, with probability s, by the same group's values of one random
       donor row; the only operator that does not share x̄ with the certificate.
+
+    >>> import numpy as np
+    >>> from cfc import Groups, StressSettings, stress_cases
+    >>> def predict(X):
+    ...     p = 1 / (1 + np.exp(-4 * X[:, 0]))
+    ...     return np.column_stack([1 - p, p])
+    >>> groups = Groups(["first", "second"], [[0], [1]], n_coordinates=2)
+    >>> outcome = stress_cases(
+    ...     np.array([[1.0, 0.0]]),
+    ...     groups,
+    ...     np.array([-0.5, 0.0]),
+    ...     predict,
+    ...     StressSettings({"mask": (0.3, 1.0)}, {"mask": 1000}),
+    ...     seed=0,
+    ...     case_ids=np.array([7]),
+    ...     noise_scale=np.zeros(2),
+    ...     donors=np.empty((0, 2)),
+    ... )
+    >>> flips = outcome.labels["mask"] != outcome.predicted[:, None, None]
+    >>> flips.mean(axis=2).round(1)  # the share of draws in which the first group is masked
+    array([[0.3, 1. ]])
 
     Args:
         X: rows [n, d]; taken as ``dtype`` in C order.

@@ -6,10 +6,10 @@ from pathlib import Path
 import yaml
 
 from cfc.artifacts import canonical_json
-from cfc.config import check_config
+from cfc.config import check_config, load_schema
 from cfc.data.registry import portable_entry
 from cfc.errors import ConfigError, nearest
-from cfc.models.registry import MODULE_OF
+from cfc.models.registry import MODULE_OF, own_file
 from cfc.provenance import code_hash
 from snakemake.exceptions import WorkflowError
 
@@ -18,7 +18,7 @@ ROOT = Path(workflow.basedir)
 
 def checked_config():
     """Return the configuration, or stop with every problem in it."""
-    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    schema = load_schema(ROOT / "workflow/schemas")
     # `--config seeds=1` and the like arrive as single values
     for key in ("datasets", "models", "seeds"):
         if isinstance(config.get(key), (str, int)):
@@ -234,17 +234,17 @@ _code = {}
 def code(script, model=None, part=None):
     """Return the hash of the code a script runs.
 
-    Some modules are named at run time only: that of a model family, a table or a figure.
+    Some modules are named at run time only: that of a model family, a table or a figure. The file
+    of a family of one's own is found where the job will find it: from the working folder.
     """
-    entry = config["model_registry"].get(model, {}) if model else {}
+    own = config["model_registry"][model].get("class") if model else None
     part = part or MODULE_OF.get(model)
-    key = (script, part, entry.get("class"))
+    key = (script, part, own)
     if key not in _code:
         also = [part] if part else []
         _code[key] = code_hash(ROOT / "scripts" / script, also=also)
-        source = (entry.get("class") or "").rpartition(":")[0]
-        if source.endswith(".py"):
-            _code[key] += code_hash(ROOT / source)
+        if own:
+            _code[key] += code_hash(own_file(own))
     return _code[key]
 
 
@@ -261,6 +261,21 @@ def acquire_data_params(wildcards):
     entry = config["dataset_registry"][wildcards.dataset]
     local = config["data_dir"] if entry["source"]["kind"] == "openml" else None
     return settings({"entry": dataset_entry(wildcards), "data_dir": local})
+
+
+def local_file(wildcards):
+    """Return the file of a data set of kind `file`: when it changes, the data are taken anew."""
+    source = config["dataset_registry"][wildcards.dataset]["source"]
+    if source["kind"] != "file":
+        return []
+    path = Path(source["path"])
+    if not path.is_file():
+        near = [p.name for p in path.parent.glob("*.*")]
+        raise WorkflowError(
+            f"data set {wildcards.dataset}: no file {path} in {Path.cwd()}; "
+            f"{nearest(path.name, near)}"
+        )
+    return source["path"]
 
 
 def prepare_data_params(wildcards):
@@ -426,7 +441,7 @@ def page_settings():
         "models": (MODELS, "model_registry"),
     }
     titles = {
-        key: {name: config[registry][name]["title"] for name in names}
+        key: {name: config[registry][name].get("title", name) for name in names}
         for key, (names, registry) in registries.items()
     }
     return settings(
@@ -484,6 +499,29 @@ def audit_mem_mb(wildcards, attempt):
 
 
 # --- targets ---------------------------------------------------------------------------------
+
+
+def check_target_names(stages, rule_names):
+    """Stop where a name of one's own is a stage, a rule or another name already."""
+    datasets, models = REGISTERED
+    named = [(n, f"data set {n}") for n in datasets] + [
+        (n, f"model {n}") for n in models
+    ]
+    named += [
+        (f"{d}_{m}", f"data set {d} with model {m}") for d in datasets for m in models
+    ]
+    owner = {name: "a stage" for name in stages} | {
+        name: "a rule" for name in rule_names
+    }
+    problems = []
+    for name, what in named:
+        if owner.setdefault(name, what) != what:
+            problems.append(f"  - {what}: the target {name} is {owner[name]} already")
+    if problems:
+        lines = "\n".join(problems)
+        raise WorkflowError(
+            f"choose other names in dataset_registry or model_registry\n{lines}"
+        )
 
 
 def unknown_target_input(wildcards):

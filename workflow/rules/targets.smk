@@ -19,6 +19,8 @@ STAGES = {
 }
 # every analysis writes its cases to a folder of its own name
 STAGES |= {a: unit_files(f"{AUDIT}/{a}/{UNIT}.parquet") for a in ANALYSES}
+check_target_names(STAGES, [rule.name for rule in workflow.rules])
+
 for stage, files in STAGES.items():
 
     rule:
