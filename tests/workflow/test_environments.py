@@ -1,6 +1,7 @@
 """The library alone, in an environment of its own with older packages, and files that travel."""
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -61,7 +62,11 @@ def older(tmp_path_factory, repository):
     folder = tmp_path_factory.mktemp("older") / "env"
     venv.create(folder, with_pip=True)
     python = folder / "bin/python"
-    command = [python, "-m", "pip", "install", "--quiet", str(repository), *OLDER]
+    source = folder.parent / "source"  # a build leaves files beside what it builds
+    shutil.copytree(repository / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(repository / name, source / name)
+    command = [python, "-m", "pip", "install", "--quiet", str(source), *OLDER]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     offline = ("No matching distribution", "Temporary failure", "NewConnectionError", "Max retries")
     if done.returncode and any(word in done.stderr for word in offline):
