@@ -4,6 +4,7 @@ python tools/build_reference.py site
 """
 
 import sys
+import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
@@ -24,6 +25,7 @@ def main(folder: Path) -> None:
 
     import cfc
 
+    warnings.simplefilter("error", UserWarning)  # pdoc's: a name that is not there, and the like
     # pdoc looks for names in the module itself, where those loaded on use are not yet
     for name in cfc.LOADED_ON_USE:
         setattr(cfc, name, getattr(cfc, name))
