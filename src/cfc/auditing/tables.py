@@ -638,8 +638,14 @@ class ColumnCodec:
         dtype = self.columns[0].dtype
         if self.container == "numpy" and dtype.kind in "biuf":
             return matrix[:, chosen].astype(np.float64 if dtype.kind in "iu" else dtype)
-        made = [self._cells(self.columns[i], matrix[:, i]) for i in chosen]
         labels = [self.columns[i].label for i in chosen]
+        if self.container == "pandas" and not any(self.columns[i].is_nominal for i in chosen):
+            singles = {str(self.columns[i].dtype) == "float32" for i in chosen}
+            if len(singles) == 1:
+                block = matrix[:, list(chosen)]
+                block = block.astype(np.float32 if singles == {True} else np.float64, copy=False)
+                return pd.DataFrame(block, columns=pd.Index(labels), copy=False)
+        made = [self._cells(self.columns[i], matrix[:, i]) for i in chosen]
         if self.container == "pandas":
             # by position first: labels may be anything that can be hashed
             columns = {
@@ -730,13 +736,15 @@ class ColumnCodec:
         if dtype == np.dtype(object):
             cells = np.empty(len(levels) + 1, dtype=object)
             cells[:] = [*levels, column.missing]
-        elif isinstance(dtype, np.dtype) and dtype.kind in "biu":
+        elif isinstance(dtype, np.dtype) and dtype.kind == "b":
             if with_missing:
-                raise DataError(
-                    f"column {column.name!r} of type {dtype} cannot hold a missing cell"
-                )
-            is_fraction = any(isinstance(level, float) for level in levels)
-            cells = np.array(levels, dtype=np.float64 if is_fraction else dtype)
+                raise DataError(f"column {column.name!r} of type {dtype} has no missing cells")
+            cells = np.array(levels, dtype=dtype)
+        elif isinstance(dtype, np.dtype) and dtype.kind in "iu":
+            # as pandas has it: a column of whole numbers with a missing one is a column of floats
+            is_whole = not with_missing and all(isinstance(level, int) for level in levels)
+            cells = np.array([*levels, np.nan])
+            cells = cells[:-1].astype(dtype) if is_whole else cells
         else:
             cells = pd.Series([*levels, None]).astype(dtype).array
         return cells.take
