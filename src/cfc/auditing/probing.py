@@ -17,7 +17,8 @@ from scipy import sparse
 
 from cfc.errors import DataError
 
-ROWS = 1024  # rows asked for each raw column, before and after its change
+ROWS = 1024  # most rows asked for each raw column, before and after its change
+_CELLS = 2**25  # most numbers in one answer; wide ones are asked for fewer rows
 _CASES = 256  # most different sample rows among them
 _NUMBERS = 32  # most values a numeric column is set to
 _LEVELS = 256  # most values any other column is set to
@@ -79,7 +80,7 @@ class Sample:
         """Rows that differ: most hold values that no earlier one has, in turn of columns."""
         turns = itertools.chain.from_iterable(itertools.zip_longest(*self.spread))
         varied = dict.fromkeys(int(row) for row in turns if row is not None)
-        evenly = np.linspace(0, len(self) - 1, min(len(self), _CASES)).astype(int).tolist()
+        evenly = _thinned(np.arange(len(self)), _CASES).tolist()
         chosen = dict.fromkeys([*list(varied)[: _CASES * 3 // 4], *evenly])
         return np.array(list(chosen)[:_CASES])
 
@@ -120,9 +121,10 @@ def probe(
         feed: raw rows -> what the function is given.
         answer: what it is given, number of outputs if known -> its answer [n, d].
     """
-    cases = sample.cases
-    first = answer(feed(sample.take(cases)), None)
-    width = first.shape[1]
+    width = answer(feed(sample.take(np.arange(1))), None).shape[1]
+    most = int(np.clip(_CELLS // max(1, width), 32, ROWS))
+    cases = sample.cases[:most]
+    first = answer(feed(sample.take(cases)), width)
     is_repeatable = bool(equal(first, answer(feed(sample.take(cases)), width)).all())
     half = max(1, len(cases) // 2)
     is_rowwise = _is_close(first[:half], answer(feed(sample.take(cases[:half])), width))
@@ -130,11 +132,10 @@ def probe(
     is_input = np.ones(width, dtype=bool)
     values = _Values(first)
     for position in columns:
-        donors = sample.spread[position]
+        donors = _thinned(sample.spread[position], most // 4)
         if len(donors) < 2:
             continue
-        each = min(len(cases), max(4, ROWS // len(donors)))  # cases that meet each value
-        donors = np.repeat(donors, each)
+        donors = np.repeat(donors, min(len(cases), most // len(donors)))  # each meets many cases
         rows = cases[np.arange(len(donors)) % len(cases)]
         # same number of rows, same place: a matrix product could round differently elsewhere
         given = [feed(sample.take(rows)), feed(sample.take(rows, position, donors))]
@@ -190,7 +191,12 @@ def _spread_of(column: pd.Series) -> np.ndarray:
         most = _NUMBERS
         values = column.iloc[first].to_numpy(dtype=np.float64, na_value=np.nan)
         first = first[np.argsort(values, kind="stable")]
-    return first[np.linspace(0, len(first) - 1, min(most, len(first))).astype(int)]
+    return _thinned(first, most)
+
+
+def _thinned(values: np.ndarray, most: int) -> np.ndarray:
+    """Return at most so many values, evenly spaced, with the first and the last."""
+    return values[np.linspace(0, len(values) - 1, min(most, len(values))).astype(int)]
 
 
 def quietly(function: Callable, given: Any) -> Any:

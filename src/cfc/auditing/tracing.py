@@ -23,6 +23,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from cfc.auditing.probing import ROWS, Sample, dense, holds_numbers, probe, quietly
@@ -124,11 +125,18 @@ class Traced:
         unused = set(self.unused)
         reaching = [column for column in self.columns if column not in unused]
         linked = {(o.columns[0], other): 1.0 for o in self.outputs for other in o.columns[1:]}
+        joined = merge_redundant(linked, reaching)
+        lost = set(reaching).difference(*joined.values())
+        if lost:
+            raise GroupError(
+                "columns that share a coordinate would make a group with the name of another "
+                f"column: rename {_quoted(sorted(lost))}"
+            )
         problems = ProblemList()
         groups: dict[str, list[int]] = {}
-        for members in merge_redundant(linked, reaching).values():
-            name = " + ".join(members)
+        for name, members in joined.items():
             index = [i for i, o in enumerate(self.outputs) if o.columns and o.columns[0] in members]
+            groups[name] = index
             if len(members) > 1 and merge is None:
                 shared = [i for i in index if len(self.outputs[i].columns) > 1]
                 problems.append(
@@ -137,9 +145,6 @@ class Traced:
                     f'({_shown(shared)}). Audit with space="columns", or give groups= in which '
                     "these columns are together"
                 )
-            if name in groups:
-                problems.append(f"two groups would be named {name!r}; rename the column {name!r}")
-            groups[name] = index
         problems.raise_if_any(GroupError, "raw columns as groups")
         return groups
 
@@ -175,6 +180,9 @@ def split_pipeline(model: Any) -> tuple[Pipeline | None, Any]:
             "could predict"
         )
     steps = _transforming(steps)
+    if steps and _is_unfitted(steps[-1][1]):
+        # a last step that keeps nothing fitted makes scikit-learn take the whole for unfitted
+        steps.append(("as_it_is", FunctionTransformer()))
     return (Pipeline(steps) if steps else None), model
 
 
@@ -233,7 +241,7 @@ def trace(
     return Traced(columns, tuple(outputs), tuple(tracer.notes))
 
 
-def transformdense(
+def transform_dense(
     preprocessor: Any, rows: Any, dtype: Any = np.float64, *, max_bytes: int = MAX_BYTES
 ) -> np.ndarray:
     """Return what a fitted preprocessor makes of rows, as one dense matrix.
@@ -325,23 +333,20 @@ class _Tracer:
         return inputs
 
     def column_transformer(self, step, inputs, feed, path, width) -> list[Output]:
-        names = [name for name, _, _ in step.transformers_]
         weights = step.transformer_weights or {}
         outputs = []
-        # their order is that of the outputs; a step of the user's may be named "remainder" too
-        for name, inner, chosen in step.transformers_:
+        for name, inner, chosen in step.transformers_:  # in the order of the outputs
             at = _chosen_positions(chosen, step)
-            if not len(at):
-                continue
-            where = step.output_indices_[name] if names.count(name) == 1 else None
-            part = self.follow(
-                inner,
-                [inputs[i] for i in at],
-                _picking(feed, at[0] if np.isscalar(chosen) else at),
-                _joined(path, name),
-                None if where is None else where.stop - where.start,
-            )
-            outputs += _weighted(part, weights.get(name))
+            if len(at):
+                where = step.output_indices_[name]
+                part = self.follow(
+                    inner,
+                    [inputs[i] for i in at],
+                    _picking(feed, at[0] if np.isscalar(chosen) else at),
+                    _joined(path, name),
+                    where.stop - where.start,
+                )
+                outputs += _weighted(part, weights.get(name))
         return outputs
 
     def feature_union(self, step, inputs, feed, path, width) -> list[Output]:
@@ -404,7 +409,7 @@ class _Tracer:
             # a column that was constant in training has one bin, which takes everything
             columns = source.columns if len(edges) > 2 else ()
             if step.encode == "ordinal":
-                outputs.append(Output(columns))
+                outputs.append(Output(columns, _continuous(source)))
             else:
                 outputs += [Output(columns, "level", text) for text in _bin_texts(edges[1:-1])]
         return outputs
@@ -485,11 +490,6 @@ class _Tracer:
             feed,
             lambda given, width: self.ask(step, given, path, width),
         )
-        if not found.is_rowwise:
-            self.notes.append(
-                f"{_step(path, step)} answers a row differently depending on the rows beside it: "
-                "the audit holds for rows asked together as they were"
-            )
         width = len(found.is_input)
         if not found.is_repeatable:
             self.notes.append(
@@ -497,6 +497,11 @@ class _Tracer:
                 f"its outputs is taken to depend on {_quoted(columns)}"
             )
             return [Output(columns)] * width
+        if not found.is_rowwise:
+            self.notes.append(
+                f"{_step(path, step)} answers a row differently depending on the rows beside it: "
+                "the audit holds for rows asked together as they were"
+            )
         changed = {name: found.changed.get(self.position[name]) for name in columns}
         fixed = tuple(name for name in columns if changed[name] is None)
         codes = {name for i in inputs if i.kind == "code" for name in i.columns}
@@ -586,7 +591,7 @@ def _structure(step: Any) -> Callable | None:
     own = inspect.getattr_static(type(step), "transform", None)
     for cls in type(step).__mro__:
         if inspect.getattr_static(cls, "transform", None) is not own:
-            break
+            continue
         if cls is ColumnTransformer:
             return _Tracer.column_transformer
         if cls is FeatureUnion:
@@ -604,7 +609,7 @@ def _structure(step: Any) -> Callable | None:
 def _levels(encoder: Any, i: int) -> Iterator[tuple[str, bool]]:
     """Yield text and "stands for missing" of each coordinate of one column of a OneHotEncoder."""
     categories = list(encoder.categories_[i])
-    texts = _texts(categories)
+    texts = list(_texts(categories))
     rare = _infrequent(encoder, i, categories)
     dropped = None if encoder.drop_idx_ is None else encoder.drop_idx_[i]
     for position, category in enumerate(categories):
@@ -635,15 +640,13 @@ def _same_category(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _texts(categories: Sequence[Any]) -> list[str]:
-    absent = sum(map(_is_absent, categories))
-    return [_category_text(category, distinguish=absent > 1) for category in categories]
-
-
-def _category_text(category: Any, distinguish: bool) -> str:
-    if _is_absent(category):
-        return f"missing ({category})" if distinguish else "missing"
-    return _number(category) if isinstance(category, float) else str(category)
+def _texts(categories: Sequence[Any]) -> Iterator[str]:
+    are_several_absent = sum(map(_is_absent, categories)) > 1  # None and NaN
+    for category in categories:
+        if _is_absent(category):
+            yield f"missing ({category})" if are_several_absent else "missing"
+        else:
+            yield _number(category) if isinstance(category, float) else str(category)
 
 
 def _is_absent(category: Any) -> bool:
@@ -751,14 +754,21 @@ def _unfitted(step: Any, path: str) -> Iterator[str]:
     else:
         # a class of the user's without any fitted attribute may have nothing to learn
         own = type(step).__module__.startswith("sklearn.")
-        if own or hasattr(step, "__sklearn_is_fitted__"):
-            try:
-                check_is_fitted(step)
-            except NotFittedError:
-                yield f"{_step(path, step)} is not fitted"
+        if (own or hasattr(step, "__sklearn_is_fitted__")) and _is_unfitted(step):
+            yield f"{_step(path, step)} is not fitted"
         return
     for name, child in children:
         yield from _unfitted(child, _joined(path, name))
+
+
+def _is_unfitted(step: Any) -> bool:
+    try:
+        check_is_fitted(step)
+    except NotFittedError:
+        return True
+    except (AttributeError, TypeError):  # nothing scikit-learn could tell it of
+        pass
+    return False
 
 
 def _check_columns(transformer: Any, columns: tuple[str, ...], nominal: set[str]) -> None:
