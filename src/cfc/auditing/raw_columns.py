@@ -166,12 +166,15 @@ class Preprocessor:
 
 @dataclass(frozen=True)
 class _Lookup:
-    """Outputs that depend on one nominal column: level position -> their values."""
+    """Outputs that depend on one nominal column: level position -> their values.
+
+    Positions that are not held, of levels the step refuses, have none.
+    """
 
     column: int
     outputs: np.ndarray | slice
     values: np.ndarray
-    has_missing: bool
+    is_held: np.ndarray
 
 
 class _FirstStep:
@@ -233,13 +236,10 @@ class _FirstStep:
             rows = np.repeat(base, len(codes) + 1, axis=0)
             rows[:-1, i] = codes
             rows[-1, i] = np.nan
-            try:
-                values, has_missing = self._transformed(inner, rows, at), True
-            except (CfcError, ValueError, TypeError):
-                values, has_missing = self._transformed(inner, rows[:-1], at), False
+            values, is_held = self._of_levels(inner, rows, at)
             if own:
                 values = np.ascontiguousarray(values[:, own])
-                made.append(_Lookup(i, _range(span.start, own), values, has_missing))
+                made.append(_Lookup(i, _range(span.start, own), values, is_held))
         if any(len(columns) > 1 for columns in of):
             raise TypeError("an output of several columns")
         fixed = [k for k, columns in enumerate(of) if not columns]
@@ -247,6 +247,23 @@ class _FirstStep:
             values = self._transformed(inner, base, at)[:, fixed]
             self.fixed.append((_range(span.start, fixed), values))
         return made
+
+    def _of_levels(self, inner, rows, at) -> tuple[np.ndarray, np.ndarray]:
+        """Return what a step makes of rows, one a level, and which it takes."""
+        try:
+            return self._transformed(inner, rows, at), np.ones(len(rows), dtype=bool)
+        except (CfcError, ValueError, TypeError):
+            pass
+        made: list[np.ndarray | None] = []
+        for k in range(len(rows)):
+            try:
+                made.append(self._transformed(inner, rows[k : k + 1], at)[0])
+            except (CfcError, ValueError, TypeError):
+                made.append(None)
+        width = next(len(row) for row in made if row is not None)
+        empty = np.zeros(width, dtype=self.dtype)
+        values = np.stack([empty if row is None else row for row in made])
+        return values, np.array([row is not None for row in made])
 
     def _transformed(self, inner: Any, rows: np.ndarray, at: Sequence[int]) -> np.ndarray:
         given = self.codec.decode(rows, only=at)
@@ -260,7 +277,7 @@ class _FirstStep:
         for lookup in self.lookups:
             column = self.codec.columns[lookup.column]
             at = self.codec.positions(column, matrix[:, lookup.column])
-            if not lookup.has_missing and (at == len(column.levels)).any():
+            if not (lookup.is_held.all() or lookup.is_held[at].all()):
                 return None
             looked_up.append((lookup, at))
         for start in range(0, len(out), _BLOCK_ROWS):

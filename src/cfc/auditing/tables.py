@@ -692,8 +692,7 @@ class ColumnCodec:
             return self._numbers(column, numbers)
         at = self.positions(column, numbers)
         if self.container == "pandas" and isinstance(column.dtype, pd.CategoricalDtype):
-            at[at == len(column.levels)] = -1
-            return pd.Categorical.from_codes(at, dtype=self._categories(column))
+            return self._categorical(column, at)
         return self._dictionary(column, (at == len(column.levels)).any())(at)
 
     def _numbers(self, column: Column, numbers: np.ndarray) -> Any:
@@ -708,10 +707,18 @@ class ColumnCodec:
         is_single = str(column.dtype) == "float32"
         return numbers.astype(np.float32 if is_single else np.float64)
 
-    def _categories(self, column: Column) -> pd.CategoricalDtype:
+    def _categorical(self, column: Column, at: np.ndarray) -> pd.Categorical:
+        """Return levels as a pandas category whose list is the column's own, in its order."""
         own = column.dtype.categories
-        levels = pd.Series(_plain(column)).astype(own.dtype)
-        return pd.CategoricalDtype(pd.Index(levels), ordered=column.dtype.ordered)
+        words = values_of(pd.Series(own)).data if len(own) else column.levels[:0]
+        is_new = ~np.isin(column.levels, words)
+        if is_new.any():
+            new = pd.Series(_plain(replace(column, levels=column.levels[is_new])))
+            own = own.append(pd.Index(new.astype(own.dtype)))
+            words = np.concatenate([words, column.levels[is_new]])
+        code_of = np.append(_index(words).get_indexer(_index(column.levels)), -1)
+        dtype = pd.CategoricalDtype(own, ordered=column.dtype.ordered)
+        return pd.Categorical.from_codes(code_of[at], dtype=dtype)
 
     def _dictionary(self, column: Column, with_missing: bool):
         """Return a function from positions to cells of the column's type."""

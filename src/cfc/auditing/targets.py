@@ -457,9 +457,6 @@ def _usable(levels: Mapping[str, list | None], table: Table) -> dict[str, list]:
                 own = values_of(pd.Series(known, dtype=object))
             except DataError:
                 continue
-            dtype = table.frame[name].dtype
-            if isinstance(dtype, pd.CategoricalDtype):  # whose list the steps are to be given
-                known = [*dtype.categories, *(k for k in known if k not in dtype.categories)]
             if own.kind == column.kind:
                 found[name] = known
     return found
