@@ -37,6 +37,7 @@ _COLUMNWISE = {
     "StandardScaler",
     "TargetEncoder",
 }
+_BLOCK_ROWS = 1024
 _SELECTING = {"SelectKBest", "SelectPercentile", "SelectFromModel", "VarianceThreshold"}
 _LEVEL_ENCODERS = {"OneHotEncoder", "OrdinalEncoder", "TargetEncoder"}
 
@@ -165,12 +166,15 @@ class Preprocessor:
 
 @dataclass(frozen=True)
 class _Lookup:
-    """Outputs that depend on one nominal column: level position -> their values."""
+    """Outputs that depend on one nominal column: level position -> their values.
+
+    Positions that are not held, of levels the step refuses, have none.
+    """
 
     column: int
     outputs: np.ndarray | slice
     values: np.ndarray
-    has_missing: bool
+    is_held: np.ndarray
 
 
 class _FirstStep:
@@ -193,6 +197,7 @@ class _FirstStep:
         dtype = example.dtypes.iloc[0] if self.frame is not None else example.dtype
         self.dtype = np.result_type(dtype, np.float32)
         self.lookups: list[_Lookup] = []
+        self.fixed: list[tuple[np.ndarray | slice, np.ndarray]] = []
         self.parts: list[tuple[Callable, list[int], slice]] = []
         steps = [name for name, _, _ in step.transformers_]
         if len(set(steps)) < len(steps):
@@ -231,19 +236,34 @@ class _FirstStep:
             rows = np.repeat(base, len(codes) + 1, axis=0)
             rows[:-1, i] = codes
             rows[-1, i] = np.nan
-            try:
-                values, has_missing = self._transformed(inner, rows, at), True
-            except (CfcError, ValueError, TypeError):
-                values, has_missing = self._transformed(inner, rows[:-1], at), False
+            values, is_held = self._of_levels(inner, rows, at)
             if own:
-                made.append(_Lookup(i, _range(span.start, own), values[:, own], has_missing))
+                values = np.ascontiguousarray(values[:, own])
+                made.append(_Lookup(i, _range(span.start, own), values, is_held))
         if any(len(columns) > 1 for columns in of):
             raise TypeError("an output of several columns")
         fixed = [k for k, columns in enumerate(of) if not columns]
         if fixed:
             values = self._transformed(inner, base, at)[:, fixed]
-            made.append(_Lookup(-1, _range(span.start, fixed), values, True))
+            self.fixed.append((_range(span.start, fixed), values))
         return made
+
+    def _of_levels(self, inner, rows, at) -> tuple[np.ndarray, np.ndarray]:
+        """Return what a step makes of rows, one a level, and which it takes."""
+        try:
+            return self._transformed(inner, rows, at), np.ones(len(rows), dtype=bool)
+        except (CfcError, ValueError, TypeError):
+            pass
+        made: list[np.ndarray | None] = []
+        for k in range(len(rows)):
+            try:
+                made.append(self._transformed(inner, rows[k : k + 1], at)[0])
+            except (CfcError, ValueError, TypeError):
+                made.append(None)
+        width = next(len(row) for row in made if row is not None)
+        empty = np.zeros(width, dtype=self.dtype)
+        values = np.stack([empty if row is None else row for row in made])
+        return values, np.array([row is not None for row in made])
 
     def _transformed(self, inner: Any, rows: np.ndarray, at: Sequence[int]) -> np.ndarray:
         given = self.codec.decode(rows, only=at)
@@ -253,15 +273,20 @@ class _FirstStep:
 
     def __call__(self, matrix: np.ndarray) -> Any:
         out = np.empty((len(matrix), self.width), dtype=self.dtype)
+        looked_up = []
         for lookup in self.lookups:
-            if lookup.column < 0:
-                out[:, lookup.outputs] = lookup.values
-                continue
             column = self.codec.columns[lookup.column]
             at = self.codec.positions(column, matrix[:, lookup.column])
-            if not lookup.has_missing and (at == len(column.levels)).any():
+            if not (lookup.is_held.all() or lookup.is_held[at].all()):
                 return None
-            out[:, lookup.outputs] = lookup.values[at]
+            looked_up.append((lookup, at))
+        for start in range(0, len(out), _BLOCK_ROWS):
+            block = out[start : start + _BLOCK_ROWS]  # stays in the cache while it is filled
+            for lookup, at in looked_up:
+                rows = at[start : start + _BLOCK_ROWS]
+                block[:, lookup.outputs] = lookup.values.take(rows, axis=0)
+        for outputs, values in self.fixed:
+            out[:, outputs] = values
         for inner, at, span in self.parts:
             out[:, span] = self._transformed(inner, matrix, at)
         if self.is_sparse:

@@ -638,8 +638,14 @@ class ColumnCodec:
         dtype = self.columns[0].dtype
         if self.container == "numpy" and dtype.kind in "biuf":
             return matrix[:, chosen].astype(np.float64 if dtype.kind in "iu" else dtype)
-        made = [self._cells(self.columns[i], matrix[:, i]) for i in chosen]
         labels = [self.columns[i].label for i in chosen]
+        if self.container == "pandas" and not any(self.columns[i].is_nominal for i in chosen):
+            singles = {str(self.columns[i].dtype) == "float32" for i in chosen}
+            if len(singles) == 1:
+                block = matrix[:, list(chosen)]
+                block = block.astype(np.float32 if singles == {True} else np.float64, copy=False)
+                return pd.DataFrame(block, columns=pd.Index(labels), copy=False)
+        made = [self._cells(self.columns[i], matrix[:, i]) for i in chosen]
         if self.container == "pandas":
             # by position first: labels may be anything that can be hashed
             columns = {
@@ -686,8 +692,7 @@ class ColumnCodec:
             return self._numbers(column, numbers)
         at = self.positions(column, numbers)
         if self.container == "pandas" and isinstance(column.dtype, pd.CategoricalDtype):
-            at[at == len(column.levels)] = -1
-            return pd.Categorical.from_codes(at, dtype=self._categories(column))
+            return self._categorical(column, at)
         return self._dictionary(column, (at == len(column.levels)).any())(at)
 
     def _numbers(self, column: Column, numbers: np.ndarray) -> Any:
@@ -702,10 +707,18 @@ class ColumnCodec:
         is_single = str(column.dtype) == "float32"
         return numbers.astype(np.float32 if is_single else np.float64)
 
-    def _categories(self, column: Column) -> pd.CategoricalDtype:
+    def _categorical(self, column: Column, at: np.ndarray) -> pd.Categorical:
+        """Return levels as a pandas category whose list is the column's own, in its order."""
         own = column.dtype.categories
-        levels = pd.Series(_plain(column)).astype(own.dtype)
-        return pd.CategoricalDtype(pd.Index(levels), ordered=column.dtype.ordered)
+        words = values_of(pd.Series(own)).data if len(own) else column.levels[:0]
+        is_new = ~np.isin(column.levels, words)
+        if is_new.any():
+            new = pd.Series(_plain(replace(column, levels=column.levels[is_new])))
+            own = own.append(pd.Index(new.astype(own.dtype)))
+            words = np.concatenate([words, column.levels[is_new]])
+        code_of = np.append(_index(words).get_indexer(_index(column.levels)), -1)
+        dtype = pd.CategoricalDtype(own, ordered=column.dtype.ordered)
+        return pd.Categorical.from_codes(code_of[at], dtype=dtype)
 
     def _dictionary(self, column: Column, with_missing: bool):
         """Return a function from positions to cells of the column's type."""
@@ -730,13 +743,15 @@ class ColumnCodec:
         if dtype == np.dtype(object):
             cells = np.empty(len(levels) + 1, dtype=object)
             cells[:] = [*levels, column.missing]
-        elif isinstance(dtype, np.dtype) and dtype.kind in "biu":
+        elif isinstance(dtype, np.dtype) and dtype.kind == "b":
             if with_missing:
-                raise DataError(
-                    f"column {column.name!r} of type {dtype} cannot hold a missing cell"
-                )
-            is_fraction = any(isinstance(level, float) for level in levels)
-            cells = np.array(levels, dtype=np.float64 if is_fraction else dtype)
+                raise DataError(f"column {column.name!r} of type {dtype} has no missing cells")
+            cells = np.array(levels, dtype=dtype)
+        elif isinstance(dtype, np.dtype) and dtype.kind in "iu":
+            # as pandas has it: a column of whole numbers with a missing one is a column of floats
+            is_whole = not with_missing and all(isinstance(level, int) for level in levels)
+            cells = np.array([*levels, np.nan])
+            cells = cells[:-1].astype(dtype) if is_whole else cells
         else:
             cells = pd.Series([*levels, None]).astype(dtype).array
         return cells.take
