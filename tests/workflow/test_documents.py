@@ -4,7 +4,7 @@ import pytest
 from documents import REPOSITORY, DocumentError, read_blocks, run_document
 
 pytestmark = pytest.mark.workflow
-DOCUMENTS = ["docs/own_pipeline.md"]
+DOCUMENTS = ["README.md", "docs/tutorial.md", "docs/own_pipeline.md"]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -45,11 +45,27 @@ KIND = "audit"
 
 
 class CfcWarning(UserWarning):
-    """Something about an audit its reader should know."""
+    """Something about an audit its reader should know; it also stands in ``facts["notes"]``.
+
+    >>> import warnings, cfc
+    >>> warnings.simplefilter("error", cfc.CfcWarning)  # a script that must not go on regardless
+    """
 
 
 class AuditInterrupted(ModelError):
     """The model failed part of the way.
+
+    >>> import cfc, numpy as np
+    >>> def unplugged(rows):
+    ...     if len(rows) > 300:
+    ...         raise OSError("no answer")
+    ...     return np.full((len(rows), 2), 0.5)
+    >>> rows = np.zeros((300, 2))
+    >>> try:
+    ...     cfc.audit(unplugged, rows, background=rows, exposure=False, progress=False)
+    ... except cfc.AuditInterrupted as error:
+    ...     print(error.partial)
+    None
 
     Attributes:
         partial: `Audit` of the cases that were done, None if there is none.
@@ -63,6 +79,16 @@ class AuditInterrupted(ModelError):
 @dataclass(frozen=True)
 class Audit:
     """Certificates of n cases, with everything that was declared.
+
+    >>> import cfc
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> audit = cfc.audit(DecisionTreeClassifier(random_state=0).fit(X, y), X, background=X)
+    >>> len(audit), audit.is_complete
+    (150, True)
+    >>> audit.top(1)["rank"].tolist()
+    [1]
 
     Attributes:
         table: one row a case; the columns are listed in ``docs/certificate.schema.json``.
@@ -215,6 +241,14 @@ class Audit:
 class Card:
     """One case to look at: text on a terminal, HTML in a notebook.
 
+    >>> import cfc
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> audit = cfc.audit(DecisionTreeClassifier(random_state=0).fit(X, y), X, background=X)
+    >>> print(audit.case(0).reading[0])
+    Predicted “0” with probability ...
+
     Attributes:
         audit: the audit it belongs to.
         position: row of the audit's table.
@@ -269,6 +303,16 @@ def audit(
     chunk_bytes: int | None = None,
 ) -> Audit:
     """Certify every row of a table under a fitted model.
+
+    >>> import cfc
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> model = RandomForestClassifier(20, random_state=0).fit(X, y)
+    >>> groups = {kind: [c for c in X if kind in c] for kind in ("mean", "error", "worst")}
+    >>> audit = cfc.audit(model, X.head(50), background=X, groups=groups, exposure=False)
+    >>> list(audit.to_frame()[["confidence", "flip_budget", "u"]].columns)
+    ['confidence', 'flip_budget', 'u']
 
     Args:
         model: a fitted scikit-learn classifier or Pipeline, an XGBoost, LightGBM or CatBoost

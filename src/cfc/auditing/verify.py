@@ -60,7 +60,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a recomputation found.
+    """What a recomputation found; true in a condition if nothing contradicts the file.
+
+    >>> import cfc
+    >>> print(cfc.Verification(2, ("model: another one",), (), 0, 0, ()))
+    2 certificates recomputed: see below
+      ! model: another one
 
     Attributes:
         n_cases: cases in the file.
@@ -132,6 +137,15 @@ def verify(
     limit: int = 20,
 ) -> Verification:
     """Recompute a certificate file and compare every field.
+
+    >>> import cfc
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = DecisionTreeClassifier(random_state=0).fit(X, y)
+    >>> audit = cfc.audit(model, X, background=X)  # or the path of its file
+    >>> print(cfc.verify(audit, model, X))
+    150 certificates recomputed: all agree
 
     Probabilities have to be equal where the predictor is exact (a row's answer does not depend on
     its batch), what is derived from them within 1e-9 of its size. For other predictors floats agree
