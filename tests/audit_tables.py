@@ -81,7 +81,8 @@ def make_audit(
     frame = bunch.data.rename(columns=rename or {})
     X = frame.to_numpy(dtype=np.float32)
     train, rows = np.arange(len(X)) % 2 == 0, np.flatnonzero(np.arange(len(X)) % 2)[:n]
-    model = model or GradientBoostingClassifier(n_estimators=40, max_depth=2, random_state=0)
+    if model is None:
+        model = GradientBoostingClassifier(n_estimators=40, max_depth=2, random_state=0)
     model.fit(X[train], bunch.target[train])
     columns = list(frame.columns)
     coordinates = [Coordinate(f"f{i:04}", name, "value") for i, name in enumerate(columns)]
@@ -186,7 +187,13 @@ def make_audit(
     rank[order] = np.arange(1, len(rows) + 1)
     table["rank"] = rank
     table["warnings"] = pa.array(
-        [["saturated"] if s else [] for s in result.saturated], pa.list_(pa.string())
+        [
+            ["saturated"] * bool(saturated)
+            + ["near_tie"] * bool(abs(margin) < 1e-6)
+            + ["undefined_margin"] * bool(margin == 0)
+            for saturated, margin in zip(result.saturated, result.margin, strict=True)
+        ],
+        pa.list_(pa.string()),
     )
     table["forward_rows"] = np.full(len(rows), result.rows_per_case, dtype=np.int32)
     table["baseline_label"] = np.full(len(rows), result.baseline_label, dtype=np.int16)

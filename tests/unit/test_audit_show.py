@@ -191,6 +191,15 @@ def test_an_unsigned_margin_tells_of_the_first_group_only():
     )
 
 
+def test_what_a_group_that_leaves_a_tie_does_alone_is_not_said():
+    made = record((1, 1, 0, 0, 0), delta=[0.1, 2.0, 0.0, 0.0])
+    assert said(made, facts()) == [
+        "It takes the first 2 groups (“a” and “b”) together before the decision changes, to "
+        "“benign”; “a” alone does not change it."
+    ]
+    assert NO_SINGLE not in said(record(delta=[0.1, 2.0, 0.0, 0.0]), facts())
+
+
 def test_no_flip_on_the_whole_path():
     assert said(record(), facts()) == [
         "No flip within K = 4 removals: they end at the baseline, which is predicted “malignant” "
@@ -420,7 +429,11 @@ def test_warnings_in_words():
         f"An unlikely class is at {limit}: margins against it are lower bounds."
     )
     assert "all but tied" in warned("near_tie")
-    assert "mean nothing here" in warned("undefined_margin")
+    for margin, size in ((0.0, "zero"), (1e-12, "all but zero"), (float("nan"), "not a number")):
+        assert warned("undefined_margin", margin=margin) == (
+            f"Its margin is {size}, so shares of it (RCMA, exposure and with them u) mean nothing "
+            "here."
+        )
     assert "never seen" in warned("unseen_category")
     assert warned("odd_thing") == "Warning: odd_thing."
 
@@ -461,9 +474,12 @@ def test_numbers_in_words():
         "10 % of the way",
         "all the way",
     ]
-    assert [number_text(v) for v in (1.005, -0.5, 0.0031, -2e-7, 123456.0, None, float("nan"))] == [
+    assert [
+        number_text(v) for v in (1.005, -0.5, -0.0, 0.0031, -2e-7, 123456.0, None, float("nan"))
+    ] == [
         "1.00",
         "−0.50",
+        "0.00",
         "0.003",
         "−2e−07",
         "1e+05",

@@ -154,6 +154,7 @@ def number_text(value: float | None, digits: int = 2) -> str:
     """Return a number with a true minus sign; one digit where fewer would read as 0, — for none."""
     if value is None or not np.isfinite(value):
         return NONE
+    value += 0.0  # −0 reads 0
     if abs(value) >= 1e5 or 0 < abs(value) < 0.5 * 10**-digits:
         text = f"{value:.1g}" if 1e-4 <= abs(value) < 1 else f"{value:.0e}"
     else:

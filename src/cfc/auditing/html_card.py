@@ -193,7 +193,8 @@ def collapse_svg(record: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
         return f"{4 + 92 * k / depth:.2f}"
 
     def y(margin):
-        return f"{12 + (high - margin) / ((high - low) or 1.0) * (_CHART - 24):.1f}"
+        # the note of k* stands above the curve
+        return f"{24 + (high - margin) / ((high - low) or 1.0) * (_CHART - 36):.1f}"
 
     def points(pairs):
         return " ".join(f"{x(k)},{y(margin)}" for k, margin in pairs)
@@ -216,7 +217,7 @@ def collapse_svg(record: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
         note = escape(f"k* = {budget}: {_short(classes[budget], 24)}")
         parts.append(
             f'<line class="cfc-cut" x1="{x(budget)}%" x2="{x(budget)}%" y2="{_CHART}"/>'
-            f'<svg x="{x(budget)}%" y="12"><text class="cfc-note" x="{shift}" '
+            f'<svg x="{x(budget)}%" y="10"><text class="cfc-note" x="{shift}" '
             f'style="text-anchor:{side}">{note}</text></svg>'
         )
     for k, (margin, name, label) in enumerate(zip(margins, names, classes, strict=True)):

@@ -163,10 +163,16 @@ class _Case:
     def predicted(self) -> Name:
         return self.label(self.labels[0])
 
-    @property
-    def is_signed(self) -> bool:
-        """Whether δ_g > m tells what a group does alone."""
-        return self.protocol["margin"] == "original"
+    @cached_property
+    def is_known_alone(self) -> bool:
+        """Whether the record tells of every group what it does alone.
+
+        It does not where the margin has no sign, nor where a group leaves an exact tie: that goes
+        to the class of the lower number. The label without the first group is on the path.
+        """
+        delta = dict(zip(self.facts["groups"]["names"], self.record["delta"], strict=True))
+        told = (delta[g] < self.record["margin"] or g in self.alone for g in self.order[1:])
+        return self.protocol["margin"] == "original" and all(told)
 
     @cached_property
     def alone(self) -> list[Name]:
@@ -215,11 +221,13 @@ def _warning(case: _Case, kind: str) -> str:
         return (
             f"{which} is at {limit}, so the margin of {case.record['margin']:.3g} is a lower bound."
         )
+    margin = case.record["margin"]
+    size = "zero" if margin == 0 else "all but zero" if np.isfinite(margin) else "not a number"
     return {
         "near_tie": "Here or along the path two classes are all but tied: rounding can decide "
         "which of them is predicted.",
-        "undefined_margin": "Its margin is zero or not a number, so shares of it (RCMA, exposure "
-        "and with them u) mean nothing here.",
+        "undefined_margin": f"Its margin is {size}, so shares of it (RCMA, exposure and with them "
+        "u) mean nothing here.",
         "unseen_category": "It holds a category that the model has never seen: the answer to that "
         "is arbitrary.",
     }.get(kind, f"Warning: {kind}.")
@@ -247,7 +255,7 @@ def _removal(case: _Case) -> list[list[str]]:
         parts += ["the decision changes, to ", after]
         if case.alone:
             found = [[*parts, "; ", *listed(case.alone, "or"), " alone would change it too."]]
-        elif case.is_signed:
+        elif case.is_known_alone:
             found = [[*parts, "; none of them alone changes it."]]
         else:
             found = [[*parts, "; ", order[0], " alone does not change it."]]
@@ -279,7 +287,7 @@ def _no_flip(case: _Case) -> list[list[str]]:
             found[-1].append(" as well, so this is weak evidence.")
     if case.alone:
         found.insert(1, [*listed(case.alone, "or"), " alone would change it."])
-    elif case.is_signed:
+    elif case.is_known_alone:
         found.insert(1, ["No single group changes it alone."])
     return found
 
