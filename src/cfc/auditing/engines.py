@@ -487,8 +487,8 @@ def _sklearn(model: Any) -> Engine:
     if kind in ("LogisticRegression", "LogisticRegressionCV") and (ask := _ask_logistic(model)):
         return Engine(ask=ask, **common)
     single = _with_one_job(model)
-    if not is_plain and names is not None:
-        # it may look columns up by name, in a Pipeline inside for example
+    if names is not None and (not is_plain or common["codes"]):
+        # it may look columns up by name, in a Pipeline inside for example, or encode levels itself
         return Engine(ask=single.predict_proba, takes="table", takes_sparse=True, **common)
     if is_plain and names is not None:
         single = copy.copy(single)
