@@ -268,3 +268,18 @@ def test_a_finger_can_use_it_at_telephone_width(opened):
 
 def test_text_has_enough_contrast_and_controls_have_names(opened):
     assert_contrast_and_names(opened())
+
+
+def test_a_run_part_of_the_way_says_so_and_shows_what_is_there(browser, units, tmp_path):
+    file = tmp_path / "partial.html"
+    present = [unit for key, unit in units.items() if key != ("three", "rf")]
+    file.write_text(make_page(present, limit=20), encoding="utf-8")
+    open_page(browser, file.as_uri())
+    assert "= 4 units" in get(browser, "header").text
+    assert "3 of them are complete and on this page" in get(browser, "header").text
+    choose(browser, "#dataset", "Three")
+    settle(browser, lambda b: "Three, LR" in get(b, "#case-title").text)
+    choose(browser, "#model", "RF")  # three/rf is missing, so another data set with it is shown
+    settle(browser, lambda b: "Toy, RF" in get(b, "#case-title").text)
+    assert get(browser, "#dataset").get_attribute("value") == "toy"
+    assert_no_errors_or_requests(browser)

@@ -29,6 +29,19 @@ const state = {
 };
 
 const unitKey = () => `${state.dataset}/${state.model}/${state.seed}`;
+
+// of a run part of the way some units are missing: keep what was just chosen, and as much else as can be
+function settle(kept) {
+  const names = ["dataset", "model", "seed"];
+  const same = (parts, name) => parts[names.indexOf(name)] === String(state[name]);
+  const nearness = (key) => {
+    const parts = key.split("/");
+    return names.reduce((sum, name) => sum + (same(parts, name) ? (kept.includes(name) ? 10 : 1) : 0), 0);
+  };
+  const best = run.units.reduce((a, b) => (nearness(b) > nearness(a) ? b : a));
+  names.forEach((name, k) => { state[name] = best.split("/")[k]; });
+}
+settle(["dataset"]);
 const unitTitle = () =>
   `${titleOf(run.datasets, state.dataset)}, ${titleOf(run.models, state.model)}, seed ${state.seed}`;
 
@@ -116,6 +129,7 @@ function drawHeat() {
 async function choosePair(dataset, model) {
   state.dataset = dataset;
   state.model = model;
+  settle(["dataset", "model"]);
   await showUnit();
   $("cases").scrollIntoView();
   $("cases").focus({ preventScroll: true });
@@ -435,7 +449,7 @@ options($("dataset"), run.datasets.map((d) => [d.name, d.title]));
 options($("model"), run.models.map((m) => [m.name, m.title]));
 options($("seed"), run.seeds.map((s) => [s, s]));
 for (const name of ["dataset", "model", "seed"]) {
-  $(name).addEventListener("change", () => { state[name] = $(name).value; showUnit(); });
+  $(name).addEventListener("change", () => { state[name] = $(name).value; settle([name]); showUnit(); });
 }
 for (const name of ["why", "pred", "right", "brittle", "budget"]) $(`f-${name}`).addEventListener("change", drawList);
 for (const name of ["conf", "id", "low"]) $(`f-${name}`).addEventListener("input", drawList);

@@ -321,6 +321,7 @@ def run_payload(
     models: Mapping[str, str],
     seeds: Sequence[int],
     rules: Mapping[str, str],
+    units: Sequence[str] | None = None,
 ) -> dict:
     """Return what the page knows about the whole run, as JSON values.
 
@@ -330,6 +331,7 @@ def run_payload(
         datasets, models: name -> title, in the order shown.
         seeds: root seeds.
         rules: label rule -> what it calls brittle, in words.
+        units: keys of the units whose cases the page holds, ``dataset/model/seed``; default all.
     """
     pairs = score_signs([s for s in dict.fromkeys(auroc["score"]) if s])
     heat, reasons = _heat(auroc, pairs, list(datasets), list(models), list(rules))
@@ -337,7 +339,9 @@ def run_payload(
         "datasets": [{"name": n, "title": t} for n, t in datasets.items()],
         "models": [{"name": n, "title": t} for n, t in models.items()],
         "seeds": list(seeds),
-        "units": [f"{d}/{m}/{s}" for d in datasets for m in models for s in seeds],
+        "units": list(units)
+        if units is not None
+        else [f"{d}/{m}/{s}" for d in datasets for m in models for s in seeds],
         "rules": [{"name": n, "text": t} for n, t in rules.items()],
         "pairs": [
             {"key": f"{s}_{sign}", "score": s, "sign": sign, "title": score_title(s, sign)}
