@@ -129,7 +129,10 @@ CHANGES = {
     ),
     "unknown categories": ("pipeline", lambda m: m[0].set_params(c__handle_unknown="error")),
     "order of steps": ("pipeline", lambda m: m[0].transformers_.reverse()),
-    "column name": ("pipeline", lambda m: m[0].feature_names_in_.__setitem__(0, "A")),
+    "column name": (
+        "pipeline",
+        lambda m: setattr(m[0], "feature_names_in_", np.array(["A", "b", "c"], dtype=object)),
+    ),
     "function": ("ufunc", lambda m: m[0].set_params(func=np.sqrt)),
 }
 
