@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import json
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -214,7 +215,9 @@ def _trees(value: Any, seen: set[int]) -> Iterator[Any]:
 def _torchscript(path: str) -> Any:
     import torch
 
-    return torch.jit.load(path, map_location="cpu").eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch favours another format
+        return torch.jit.load(path, map_location="cpu").eval()
 
 
 def _own(path: str) -> Any:

@@ -24,7 +24,7 @@ import pandas as pd
 
 from cfc.artifacts import canonical_json
 
-_SILENT = {"n_jobs", "verbose", "memory", "nthread", "thread_count", "_sklearn_version"}
+_SILENT = {"n_jobs", "n_threads", "verbose", "memory", "_sklearn_version"}
 _LIBRARIES = ("builtins", "numpy", "scipy", "sklearn", "pandas", "math", "operator")
 # search trees over rows that are attributes of their own; they count their calls
 _DERIVED = {"KDTree", "KDTree64", "KDTree32", "BallTree", "BallTree64", "BallTree32"}

@@ -137,16 +137,16 @@ class Preprocessor:
         is_known = type(first) is ColumnTransformer and not first.transformer_weights
         if not is_known or codec.container not in ("pandas", "numpy"):
             return
-        try:
-            self._first = _FirstStep(first, names, codec, sample)
-        except (CfcError, ValueError, TypeError):
-            return
         self._rest = steps.steps[1:]
         # the same rows in another order, with columns taken from other rows
         mixed = np.stack([np.roll(sample[:, i], i) for i in range(sample.shape[1])], axis=1)
-        self.is_fast = all(
-            _same(self._plain(rows), self._fast(rows)) for rows in (sample, sample[::-1], mixed)
-        )
+        try:
+            self._first = _FirstStep(first, names, codec, sample)
+            self.is_fast = all(
+                _same(self._plain(rows), self._fast(rows)) for rows in (sample, sample[::-1], mixed)
+            )
+        except (CfcError, ValueError, TypeError):
+            return  # a step that cannot be taken apart, or refuses the mixture
 
     def __call__(self, matrix: np.ndarray) -> Any:
         """Return what the model sees of rows float64 [r, columns]: an array, matrix or frame."""

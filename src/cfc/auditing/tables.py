@@ -112,10 +112,18 @@ def _arrow_frame(table: Any, where: str) -> pd.DataFrame:
 
     if repeated := _repeated(table.column_names):
         raise DataError(f"{where}: column names occur more than once: {_listed(repeated)}")
-    views = [f.name for f in table.schema if str(f.type) in ("string_view", "binary_view")]
-    for name in views:
-        at = table.column_names.index(name)
-        table = table.set_column(at, name, table.column(at).cast(pa.large_string()))
+    for at, column in enumerate(table.schema):
+        if str(column.type) in ("string_view", "binary_view"):
+            table = table.set_column(at, column.name, table.column(at).cast(pa.large_string()))
+        elif pa.types.is_dictionary(column.type):  # pandas takes signed positions only
+            parts = [
+                pa.DictionaryArray.from_arrays(
+                    part.indices.cast(pa.int64()), part.dictionary, ordered=column.type.ordered
+                )
+                for part in table.column(at).chunks
+            ]
+            if parts:
+                table = table.set_column(at, column.name, pa.chunked_array(parts))
 
     def keep(kind):
         return None if pa.types.is_dictionary(kind) else pd.ArrowDtype(kind)

@@ -396,7 +396,7 @@ class _Source:
             )
             source = cls(given, names, codec, rows, _nominal_notes(codec, levels))
             try:
-                source.ask(steps, source.sample(_TRIED_ROWS))
+                source.ask(steps, source.sample(_SAMPLE_ROWS))
                 return source
             except Exception as error:  # a step of the user's may raise anything
                 failure = failure or error
