@@ -3,7 +3,10 @@
 import hashlib
 import io
 import json
+import os
 import pickle
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -250,3 +253,14 @@ def test_the_file_of_a_family_of_ones_own_is_found_without_running_it(tmp_path, 
 def test_own_families_that_are_not_there(target):
     with pytest.raises(ConfigError, match="model 'mine'"):
         get_family("mine", target)
+
+
+def test_skops_can_be_the_first_thing_a_process_loads(repository):
+    code = "from cfc.models.sklearn_files import skops_io; print(skops_io().__name__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(repository / "src")},
+    )
+    assert done.stdout == "skops.io\n", done.stderr
