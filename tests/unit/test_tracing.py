@@ -55,9 +55,9 @@ COLUMNS = [*NUMBERS, *WORDS, "owner"]
 
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
-    """80 rows: numbers, one with gaps, codes, words of uneven frequency, one with gaps, a 0/1."""
+    """60 rows: numbers, one with gaps, codes, words of uneven frequency, one with gaps, a 0/1."""
     rng = np.random.default_rng(7)
-    n = 80
+    n = 60
     pay = rng.normal(3, 1, n)
     pay[rng.random(n) < 0.2] = np.nan
     town = rng.choice(["ash", "elm", "oak", "yew"], n, p=[0.5, 0.3, 0.15, 0.05]).astype(object)
@@ -162,7 +162,7 @@ def levels_by_asking(encoder, rows) -> list[tuple[str, str, bool]]:
 )
 def test_every_option_of_the_one_hot_encoder(frame, drop, rare, unknown):
     rows = frame[WORDS]
-    modes = [rows[name].mode()[0] for name in WORDS]
+    modes = [rows[name].mode().iloc[-1] for name in WORDS]  # of a tie the first counts as rarer
     encoder = OneHotEncoder(
         drop=modes if drop == "array" else DROPS[drop],
         handle_unknown=unknown,
@@ -212,6 +212,8 @@ ABC = ["a"] * 6 + ["b"] * 5 + ["c"] * 2 + ["d"]
         ({"max_categories": 1, "drop": "first"}, ABC, []),
         ({"max_categories": 1}, [*ABC, "e"], ["infrequent (a, b, c, 2 more)"]),
         ({"max_categories": 3}, ABC, ["a", "b", "infrequent (c, d)"]),
+        # as many levels as allowed: scikit-learn still puts the rarest in a bucket of its own
+        ({"max_categories": 4}, ABC, ["a", "b", "c", "infrequent (d)"]),
         ({"categories": [["d", "c", "b", "a"]]}, ABC, ["d", "c", "b", "a"]),
         ({"drop": "if_binary"}, ["x", "x"], ["x"]),
         ({"drop": "if_binary"}, ["x", "y"], ["y"]),
@@ -546,6 +548,18 @@ BY = {
         ("z", KBinsDiscretizer(2), ["debt"]),
     ],
 }
+BY["nested"] = [
+    (
+        "both",
+        ColumnTransformer(BY["names"], remainder="passthrough"),
+        ["job", "rank", "town", "age", "debt"],
+    ),
+    (
+        "w",
+        make_pipeline(ColumnTransformer([("w", ENCODER, [1])], remainder=NUMERIC)),
+        ["pay", "job_x"],
+    ),
+]
 REMAINDERS = {"drop": "drop", "pass": "passthrough", "estimator": ENCODER}
 NEED_WORDS = ("callable", "one_name", "one_position")
 
@@ -807,12 +821,30 @@ def test_a_step_that_changes_nothing_keeps_levels(frame):
     prepared = make_column_transformer((OneHotEncoder(), ["job"]), (PowerTransformer(), ["age"]))
     dense = FunctionTransformer(lambda x: np.asarray(x, dtype=np.float64))
     traced = assert_traced(make_pipeline(prepared, dense).fit(rows), rows, rows)
+    assert "leaves every value of the sample as it is" in traced.notes[0]
     assert [(o.kind, o.level) for o in traced.outputs] == [
         *(("level", level) for level in ["a", "b", "c", "x_y", "z"]),
         ("value", None),
     ]
     subclass = RenamedScaler().fit(rows[["age"]])
     assert trace(subclass, ["age"], rows[["age"]]).notes == ()
+
+
+class Misdescribed(PolynomialFeatures):
+    """Says less about its outputs than it has."""
+
+    @property
+    def powers_(self):
+        return super().powers_[:-1]
+
+
+def test_a_structure_that_does_not_add_up_is_probed(frame):
+    rows = frame[["age", "debt"]]
+    within = make_column_transformer((Misdescribed(2), ["debt", "age"])).fit(rows)
+    for transformer in (Misdescribed(2).fit(rows), within):
+        traced = assert_traced(transformer, rows, rows)
+        assert len(traced.outputs) == 6
+        assert "(Misdescribed) was probed" in traced.notes[0] or within is not transformer
 
 
 def test_an_interaction_that_no_sample_row_shows(frame):
@@ -842,20 +874,21 @@ def test_rare_words_of_an_only_column_stay_its_own(frame):
 
 
 def test_wide_outputs_are_asked_for_fewer_rows(frame, monkeypatch):
-    rows = frame[["age", "job", "job_x", "town"]]
+    rows = frame[["age", "job", "town"]]
     asked = []
 
     def function(rows):
         asked.append(len(rows))
-        return words_to_numbers(rows)
+        return np.c_[rows["age"] / 2, rows["job"] == "z", rows["town"].isna() * rows["age"]]
 
     transformer = FunctionTransformer(function).fit(rows)
-    expected = trace(transformer, rows.columns, rows).outputs
-    assert max(asked) == 1024
-    asked.clear()
-    monkeypatch.setattr("cfc.auditing.probing._CELLS", 100)
-    assert trace(transformer, rows.columns, rows).outputs == expected
-    assert max(asked) == 32
+    expected = [("age",), ("job",), ("age", "town")]
+    for cells, most in ((2**25, 1024), (100, 128)):
+        monkeypatch.setattr("cfc.auditing.probing._CELLS", cells)
+        asked.clear()
+        traced = trace(transformer, rows.columns, rows)
+        assert [o.columns for o in traced.outputs] == expected
+        assert max(asked) == most
 
 
 def test_functions_that_no_audit_can_rely_on(frame):

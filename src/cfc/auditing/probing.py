@@ -37,7 +37,8 @@ class Sample:
             absent = [name for name in columns if names.count(name) != 1]
             if absent:
                 raise DataError(f"the sample must have these columns, once each: {absent}")
-            rows = rows.iloc[:, [names.index(name) for name in columns]]
+            if names != list(columns):
+                rows = rows.iloc[:, [names.index(name) for name in columns]]
         else:
             rows = np.asarray(rows)
             if rows.ndim != 2 or rows.shape[1] != len(columns):
@@ -122,32 +123,41 @@ def probe(
         answer: what it is given, number of outputs if known -> its answer [n, d].
     """
     width = answer(feed(sample.take(np.arange(1))), None).shape[1]
-    most = int(np.clip(_CELLS // max(1, width), 32, ROWS))
-    cases = sample.cases[:most]
-    first = answer(feed(sample.take(cases)), width)
-    is_repeatable = bool(equal(first, answer(feed(sample.take(cases)), width)).all())
-    half = max(1, len(cases) // 2)
-    is_rowwise = _is_close(first[:half], answer(feed(sample.take(cases[:half])), width))
+    most = int(np.clip(_CELLS // max(1, width), 128, ROWS))
+    # every answer is to as many rows in the same places: elsewhere a matrix product could round
+    # differently, which would look like a change
+    rows = np.resize(sample.cases[:most], most)
+    given = feed(sample.take(rows))
+    before = answer(given, width)
+    is_repeatable = bool(equal(before, answer(feed(sample.take(rows)), width)).all())
+    half = max(1, most // 2)
+    is_rowwise = _is_close(before[:half], answer(feed(sample.take(rows[:half])), width))
+    is_input = _where_equal(given, before)
+    values = _Values(before)
     changed = {}
-    is_input = np.ones(width, dtype=bool)
-    values = _Values(first)
+    if is_repeatable and is_input.all():
+        columns = ()  # a change of container or type: nothing is left to find out
     for position in columns:
         donors = _thinned(sample.spread[position], most // 4)
         if len(donors) < 2:
             continue
-        donors = np.repeat(donors, min(len(cases), most // len(donors)))  # each meets many cases
-        rows = cases[np.arange(len(donors)) % len(cases)]
-        # same number of rows, same place: a matrix product could round differently elsewhere
-        given = [feed(sample.take(rows)), feed(sample.take(rows, position, donors))]
-        answers = [answer(g, width) for g in given]
-        changed[position] = ~equal(*answers).all(axis=0)
-        for g, a in zip(given, answers, strict=True):
-            values.add(a)
-            g = dense(g)
-            is_input &= equal(g, a).all(axis=0) if g.shape == a.shape else False
+        donors = np.resize(np.repeat(donors, most // len(donors)), most)  # each meets many cases
+        given = feed(sample.take(rows, position, donors))
+        after = answer(given, width)
+        changed[position] = ~equal(before, after).all(axis=0)
+        is_input &= _where_equal(given, after)
+        values.add(after)
     return Findings(
         changed, is_input, values.is_binary, values.is_two_valued, is_repeatable, is_rowwise
     )
+
+
+def _where_equal(given: Any, result: np.ndarray) -> np.ndarray:
+    """Return which outputs equal the input of the same number in all rows, bool [d]."""
+    given = dense(given)
+    if given.shape != result.shape:
+        return np.zeros(result.shape[1], dtype=bool)
+    return equal(given, result).all(axis=0)
 
 
 class _Values:

@@ -502,6 +502,9 @@ class _Tracer:
                 f"{_step(path, step)} answers a row differently depending on the rows beside it: "
                 "the audit holds for rows asked together as they were"
             )
+        if found.is_input.all():
+            self.notes.append(f"{_step(path, step)} leaves every value of the sample as it is")
+            return list(inputs)
         changed = {name: found.changed.get(self.position[name]) for name in columns}
         fixed = tuple(name for name in columns if changed[name] is None)
         codes = {name for i in inputs if i.kind == "code" for name in i.columns}
@@ -686,8 +689,6 @@ def _continuous(source: Output) -> str:
 
 def _weighted(outputs: list[Output], weight: float | None) -> list[Output]:
     """Return outputs multiplied by a weight of a ColumnTransformer or FeatureUnion."""
-    if weight == 0:
-        return [Output(())] * len(outputs)
     return outputs if weight is None else [_rescaled(o, 0, weight) for o in outputs]
 
 
