@@ -371,7 +371,7 @@ def test_a_code_cannot_be_averaged_or_faded():
 
 def test_infinite_numbers_are_named():
     codec = ColumnCodec.of(as_frame(np.ones((2, 2))))
-    with pytest.raises(DataError, match="column 'x1' is infinite in 1 rows, first in row 1"):
+    with pytest.raises(DataError, match="column 'x1' is infinite in 1 row, first in row 1"):
         codec.encode(np.array([[1.0, 2.0], [3.0, -np.inf]]))
 
 

@@ -350,7 +350,7 @@ def test_unseen_levels_are_named_and_not_scored(library):
     with pytest.raises(DataError) as caught:
         target.encode(strange)
     assert "column 'job' has levels the model does not know: 'new' (2 rows)" in str(caught.value)
-    assert "column 'code' has levels the model does not know: '77' (1 rows)" in str(caught.value)
+    assert "column 'code' has levels the model does not know: '77' (1 row)" in str(caught.value)
     unseen = target.unseen(strange)
     assert unseen.levels == {"job": {"new": 2}, "code": {"77": 1}}
     assert np.flatnonzero(unseen.mask.any(axis=1)).tolist() == [1, 2, 4]
@@ -369,7 +369,7 @@ def test_missing_levels_where_the_model_does_not_take_them():
         "age": True, "job": False, "grade": False, "code": False, "owner": False, "visits": True,
         "room no": True,
     }  # fmt: skip
-    with pytest.raises(DataError, match=r"column 'job' is missing in 1 rows \(first: row 2\)"):
+    with pytest.raises(DataError, match=r"column 'job' is missing in 1 row \(first: row 2\)"):
         target.encode(rows.assign(job=rows["job"].where(rows.index != 2, None)))
 
 
@@ -410,6 +410,48 @@ def test_categorical_arrays_of_xgboost_and_lightgbm():
         target = target_of(made, background=X)
         assert [c.kind for c in target.coordinates] == ["value", "code", "value"]
         np.testing.assert_array_equal(target.predict(target.encode(X)), expected)
+
+
+def test_lists_of_levels_are_given_to_the_right_columns():
+    """LightGBM lists levels of all pandas categories, constant and ordered ones included."""
+    lightgbm = pytest.importorskip("lightgbm")
+    rows = pd.DataFrame(
+        {
+            "always": pd.Categorical(["q"] * N, categories=["p", "q"]),
+            "job": NATIVE["job"],
+            "size": pd.Categorical(
+                RNG.choice(["s", "m", "l"], N), categories=["s", "m", "l"], ordered=True
+            ),
+            "age": ARRAY[:, 0],
+        }
+    )
+    y = SCORE + rows["size"].cat.codes > SCORE.median() + 1
+    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, min_child_samples=5).fit(rows, y)
+    target = target_of(model, background=rows)
+    np.testing.assert_array_equal(target.predict(target.encode(rows)), model.predict_proba(rows))
+    assert target.levels == {"always": ["p", "q"], "job": ["x", "y", "z"], "size": ["s", "m", "l"]}
+    assert [c.kind for c in target.coordinates] == ["code", "code", "code", "value"]
+    other = rows.assign(size=rows["size"].cat.reorder_categories(["m", "l", "s"]))
+    np.testing.assert_array_equal(target.encode(other), target.encode(rows))
+    with pytest.raises(DataError, match="fitted with 3 columns of pandas categories"):
+        target_of(model, background=rows.astype({"size": object}))
+
+
+def test_categories_of_hist_gradient_boosting():
+    rows = pd.DataFrame({"job": NATIVE["job"], "age": ARRAY[:, 0], "visits": MIXED["visits"]})
+    for columns in ("from_dtype", ["job", "visits"]):
+        model = HistGradientBoostingClassifier(max_iter=5, categorical_features=columns)
+        model.fit(rows, TWO)
+        target = target_of(model, background=rows)
+        expected = model.predict_proba(rows)
+        np.testing.assert_array_equal(target.predict(target.encode(rows)), expected)
+        assert target.is_exact
+        last = "value" if columns == "from_dtype" else "code"
+        assert [c.kind for c in target.coordinates] == ["code", "value", last]
+        for key, held in containers(rows).items():
+            np.testing.assert_array_equal(
+                target.predict(target.encode(held)), expected, err_msg=key
+            )
 
 
 def test_gblinear_has_no_inplace_prediction():
@@ -628,7 +670,18 @@ def test_a_pipeline_given_single_precision_is_asked_with_it():
     target = target_of(model, background=single)
     assert target.dtype == "float32"
     assert target.encode(single).tobytes() == model[:-1].transform(single).tobytes()
+    expected = model.predict_proba(single)
+    assert (expected != model.predict_proba(single.astype(float))).any()
+    np.testing.assert_array_equal(target.predict(target.encode(single)), expected)
+    raw = target_of(model, background=single, space="columns")
+    np.testing.assert_array_equal(raw.predict(raw.encode(single)), expected)
     assert target_of(model, background=NUMBERS).dtype == "float64"
+    by_itself = model[-1].fit(single, TWO)
+    target = target_of(by_itself, background=single)
+    assert target.dtype == "float32"
+    np.testing.assert_array_equal(
+        target.predict(target.encode(single)), by_itself.predict_proba(single)
+    )
 
 
 def test_unseen_levels_of_a_pipeline():
@@ -822,7 +875,7 @@ def test_models_without_class_probabilities_are_refused_with_a_way_out():
     refused(RidgeClassifier().fit(NUMBERS, TWO), "calibrate it first")
     refused(SVC().fit(NUMBERS, TWO), "without probabilities.*CalibratedClassifierCV")
     refused(LinearRegression().fit(NUMBERS, CODES), "LinearRegression is a regressor")
-    refused(StandardScaler().fit(NUMBERS), "has no predict_proba")
+    refused(StandardScaler().fit(NUMBERS), "StandardScaler is no classifier")
     regressor = Pipeline([("s", StandardScaler()), ("m", LinearRegression())])
     refused(regressor.fit(NUMBERS, CODES), "is a regressor")
     refused("model.pkl", "'model.pkl' is no model.*load_model_file")
@@ -875,6 +928,9 @@ def test_classes_must_be_the_models_in_its_order():
     refused(fitted("xgboost", 3, True), "are not the model's labels", classes=[2, 1, 0])
     by_name = target_of(fitted("xgboost", 3, True), background=NUMBERS, classes=["a", "b", "c"])
     assert by_name.classes == ("a", "b", "c")
+    truth = GaussianNB().fit(NUMBERS, CODES.astype(bool))
+    given = target_of(truth, background=NUMBERS, classes=[0, 1])
+    assert given.classes[1] is True
 
 
 def test_labels_keep_their_type():
@@ -957,6 +1013,18 @@ def test_rows_that_do_not_fit_are_named_all_at_once():
         target.encode(PLAIN.head(0))
 
 
+def test_infinite_numbers_are_named_in_every_space():
+    high = PLAIN.assign(visits=PLAIN["visits"].astype(float))
+    high.loc[7, "room no"] = np.inf
+    target = target_of(pipeline("forest"), background=PLAIN, space="columns")
+    with pytest.raises(DataError, match="column 'room no' is infinite in 1 row, first in row 7"):
+        target.encode(high)
+    tall = make_pipeline(FunctionTransformer(np.exp), GaussianNB()).fit(ARRAY, TWO)
+    target = target_of(tall, background=ARRAY)
+    with pytest.raises(DataError, match=r"column 'x2' gives infinity in 1 row \(first: row 5\)"):
+        target.encode(np.where(np.arange(N * 4).reshape(N, 4) == 22, 1e4, ARRAY))
+
+
 def test_spaces_are_checked():
     refused(pipeline("forest"), "space='colums' is unknown; .*columns", ConfigError, space="colums")
     refused(fitted("forest", 2, True), "is for a Pipeline", ConfigError, space="transformed")
@@ -1012,3 +1080,25 @@ def test_a_steady_model_is_exact():
     assert (found.verdict, found.repeat_difference, found.batch_difference) == ("exact", 0, 0)
     assert found.rows == 64
     assert probe(target, target.encode(NUMBERS)[:5]).rows == 5
+
+
+def test_a_model_whose_answers_follow_the_batch_is_found_with_one_row():
+    def crowded(rows):
+        p = np.full(len(rows), 1 / (1 + len(rows)))
+        return np.column_stack([1 - p, p])
+
+    target = target_of(crowded, background=ARRAY)
+    found = probe(target, ARRAY[:1])
+    assert (found.verdict, found.rows) == ("batch-dependent", 1)
+    assert found.batch_difference == pytest.approx(1 / 2 - 1 / 3)
+
+
+def test_a_column_without_any_present_cell():
+    empty = MIXED[["age", "job"]].assign(void=None, gap=np.nan)
+    target = target_of(
+        lambda rows: by_age(rows["age"], rows["job"]), background=empty.drop(index=3)
+    )
+    assert target.column_kinds["gap"] == "numeric"
+    assert target.column_kinds["void"] == "nominal"
+    answer = target.predict(target.encode(empty.drop(index=3)))
+    np.testing.assert_array_equal(answer, by_age(*(empty.drop(index=3)[c] for c in ("age", "job"))))

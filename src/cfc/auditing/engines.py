@@ -44,6 +44,8 @@ class Engine:
         n_trees: of a forest that votes.
         codes: position of a column the model treats as nominal -> its levels in code order, None
             where the levels are numbers that stay themselves.
+        category_lists: levels in code order of each column that was a pandas category in training,
+            in order of these columns, where the model does not say which columns they are.
         has_codes_for_classes: the classes are 0..C-1 because the library knows no others.
     """
 
@@ -58,6 +60,7 @@ class Engine:
     takes_sparse: bool = False
     n_trees: int | None = None
     codes: Mapping[int, Sequence[Any] | None] = field(default_factory=dict)
+    category_lists: Sequence[Sequence[Any]] = ()
     has_codes_for_classes: bool = False
 
 
@@ -275,8 +278,6 @@ def _lightgbm(model: Any) -> Engine:
     # levels of a nominal column are listed with colons, the range of a number in brackets
     listed = _field(header, "feature_infos").split(" ")
     nominal = [i for i, text in enumerate(listed) if re.fullmatch(r"-?\d+(:-?\d+)*", text)]
-    known = booster.pandas_categorical or []
-    levels = known if len(known) == len(nominal) else [None] * len(nominal)
     return Engine(
         "lightgbm",
         ask,
@@ -285,7 +286,8 @@ def _lightgbm(model: Any) -> Engine:
         names=names if is_named else None,
         n_features=len(names),
         is_exact=True,
-        codes=dict(zip(nominal, levels, strict=True)),
+        codes=dict.fromkeys(nominal),
+        category_lists=booster.pandas_categorical or (),
     )
 
 
@@ -404,11 +406,11 @@ def _probabilities(answer: Any, output: str, n: int) -> np.ndarray:
 
 
 def _first_width(module: Any) -> int | None:
-    """Return the number of inputs of the first linear layer; None where there is none."""
-    for layer in module.modules():
-        if hasattr(layer, "in_features"):
-            return int(layer.in_features)
-    return None
+    """Return the number of inputs of a plain stack of layers; of others it cannot be told."""
+    import torch
+
+    first = module[0] if isinstance(module, torch.nn.Sequential) and len(module) else module
+    return first.in_features if isinstance(first, torch.nn.Linear) else None
 
 
 @contextmanager
@@ -472,6 +474,8 @@ def _sklearn(model: Any) -> Engine:
     names = getattr(model, "feature_names_in_", None)
     names = None if names is None else tuple(map(str, names))
     categorical = getattr(model, "is_categorical_", None)  # of HistGradientBoostingClassifier
+    if kind == "CategoricalNB":
+        categorical = np.ones(model.n_features_in_, dtype=bool)
     common = {
         "kind": "sklearn",
         "classes": classes,
@@ -487,12 +491,15 @@ def _sklearn(model: Any) -> Engine:
     if kind in ("LogisticRegression", "LogisticRegressionCV") and (ask := _ask_logistic(model)):
         return Engine(ask=ask, **common)
     single = _with_one_job(model)
-    if names is not None and (not is_plain or common["codes"]):
-        # it may look columns up by name, in a Pipeline inside for example, or encode levels itself
+    if names is not None and (not is_plain or categorical is not None):
+        # it may look columns up by name, in a Pipeline inside for example, or read categories
         return Engine(ask=single.predict_proba, takes="table", takes_sparse=True, **common)
     if is_plain and names is not None:
         single = copy.copy(single)
         del single.feature_names_in_  # a matrix has none, and there would be a warning a call
+    if kind == "HistGradientBoostingClassifier":
+        # one tree after another asks all rows for few columns: those should lie together
+        return Engine(ask=lambda rows: single.predict_proba(np.asfortranarray(rows)), **common)
     dtype = "float32" if kind in _CASTS_TO_FLOAT32 else "float64"
     return Engine(ask=single.predict_proba, dtype=dtype, takes_sparse=True, **common)
 
@@ -518,6 +525,8 @@ def _without_probabilities(model: Any) -> str:
     from sklearn.base import is_regressor
 
     name = type(model).__name__
+    if not hasattr(model, "predict"):
+        return f"{_shown(model)} is no classifier: it predicts nothing"
     if is_regressor(model):
         return f"{_shown(model)} is a regressor; certificates are about class probabilities"
     if name == "SVC" or name == "NuSVC":

@@ -423,6 +423,11 @@ def level_text(kind: str, level: Any) -> str:
     return str(level)
 
 
+def row_count(n: int) -> str:
+    """Return ``1 row``, ``2 rows`` and so on."""
+    return "1 row" if n == 1 else f"{int(n)} rows"
+
+
 # ---- raw columns <-> matrix -----------------------------------------------------------------
 
 
@@ -442,7 +447,7 @@ class Unseen:
         """Return one line a column that has unseen levels."""
         return [
             f"column {name!r} has levels the model does not know: "
-            + ", ".join(f"{text!r} ({n} rows)" for text, n in list(found.items())[:_SHOWN])
+            + ", ".join(f"{text!r} ({row_count(n)})" for text, n in list(found.items())[:_SHOWN])
             + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
             for name, found in self.levels.items()
         ]
@@ -612,8 +617,8 @@ class ColumnCodec:
                 }
             if (infinite := np.isinf(matrix[:, i])).any():
                 problems.append(
-                    f"column {column.name!r} is infinite in {infinite.sum()} rows, first in row "
-                    f"{int(infinite.argmax())}"
+                    f"column {column.name!r} is infinite in {row_count(infinite.sum())}, first in "
+                    f"row {int(infinite.argmax())}"
                 )
         problems.raise_if_any(DataError, where)
         return matrix, Unseen(mask, levels)

@@ -18,7 +18,7 @@ from cfc.auditing.engines import Engine, checked, engine_of, python_labels
 from cfc.auditing.model_files import load_model_file
 from cfc.auditing.model_hash import model_hash
 from cfc.auditing.probing import quietly
-from cfc.auditing.tables import ColumnCodec, Table, Unseen, align, as_frame, values_of
+from cfc.auditing.tables import ColumnCodec, Table, Unseen, align, as_frame, row_count, values_of
 from cfc.baselines import Coordinate
 from cfc.errors import CfcError, ConfigError, DataError, ModelError, ProblemList, nearest
 
@@ -43,14 +43,15 @@ class Target:
         unseen: rows -> their levels that the model does not know; in the transformed space it is
             the background that does not know them, as a Pipeline has its own rules for them.
         decode: matrix -> rows as the model is given them, where space is ``columns``; None else.
-        transform: raw table with ``columns`` -> matrix [n, d], without the checks on rows that
-            ``encode`` makes; None if ``encode`` suffices.
+        transform: rows -> matrix [n, d] of a Pipeline's steps, missing cells allowed everywhere;
+            None if ``encode`` suffices.
         columns: raw columns the user has to give, in order.
         coordinates: what each column of the matrix is, length d.
         column_kinds: raw column -> ``numeric`` or ``nominal``.
         levels: raw nominal column -> its known levels as text, in code order.
         classes: original labels in column order of ``predict`` (str, int, bool or float).
-        dtype: dtype of the matrix, ``float32`` only where the model itself casts to it.
+        dtype: dtype of the matrix: ``float32`` where the model itself casts to it or is given
+            nothing else, otherwise ``float64``.
         space: ``transformed``, ``columns`` or ``matrix``.
         kind: ``sklearn``, ``xgboost``, ``lightgbm``, ``catboost``, ``torch``, ``cfc`` or
             ``callable``.
@@ -258,9 +259,8 @@ def _of_columns(engine: Engine, given: _Given) -> _Asked:
         codec = _with_categories(codec)
     is_matrix = codec.container == "numpy" and codec.columns[0].dtype.kind in "biuf"
     is_decoded = engine.takes == "table" and not (is_matrix and engine.kind == "callable")
-    dtype = engine.dtype
-    if engine.kind == "callable" and is_matrix and codec.columns[0].dtype == np.float32:
-        dtype = "float32"  # what the function is used to
+    is_single = all(str(column.dtype) == "float32" for column in codec.columns)
+    dtype = "float32" if is_single else engine.dtype  # single precision is what the model gets
     sample, _ = codec.encode(_head(table), where=given.where, **allowed)
     return _Asked(
         given=given,
@@ -289,7 +289,8 @@ def _known_levels(
 ) -> dict[str, Sequence[Any]]:
     """Return the levels of native categoricals whose codes the model is asked with."""
     known, problems = {}, ProblemList()
-    for i, levels in engine.codes.items():
+    codes = {**engine.codes, **_listed_categories(engine, table, names, where)}
+    for i, levels in codes.items():
         column = table.frame.get(names[i])
         if engine.takes == "table" or column is None:
             continue
@@ -304,6 +305,29 @@ def _known_levels(
             )
     problems.raise_if_any(DataError, where)
     return known
+
+
+def _listed_categories(
+    engine: Engine, table: Table, names: Sequence[str], where: str
+) -> dict[int, Sequence[Any]]:
+    """Return position -> levels where a model lists levels without saying of which columns.
+
+    They are those of the columns that were pandas categories in training; where the rows hold them
+    otherwise (as text, say), those the model splits by category, if their number is right.
+    """
+    lists = engine.category_lists
+    if not lists:
+        return {}
+    dtypes = [table.frame[name].dtype for name in names]
+    at = [i for i, dtype in enumerate(dtypes) if isinstance(dtype, pd.CategoricalDtype)]
+    if len(at) != len(lists):
+        at = sorted(engine.codes)
+    if len(at) != len(lists):
+        raise DataError(
+            f"{where}: the model was fitted with {len(lists)} columns of pandas categories and "
+            "does not say which; give them as categories, as in training"
+        )
+    return dict(zip(at, lists, strict=True))
 
 
 def _pandas_or_numpy(table: Table, is_named: bool) -> Table:
@@ -436,6 +460,8 @@ class _Source:
             return table.frame[names].set_axis(pd.Index(labels), axis=1)
         if is_alike and table.container == "numpy" and isinstance(rows, np.ndarray):
             return rows
+        if is_alike and table.container == "polars" and hasattr(rows, "select"):
+            return rows.select(names)
         codec = self.codec.extended(values)
         made = codec.decode(codec.encode_values(values, where=where)[0])
         return _with_whole_numbers(made, codec) if codec.container == "pandas" else made
@@ -515,9 +541,7 @@ def _of_transformed(steps: Any, engine: Engine, source: _Source) -> _Asked:
     from cfc.auditing.tracing import trace, transform_dense
 
     example = source.ask(steps, source.sample(1))
-    dtypes = list(example.dtypes) if hasattr(example, "dtypes") else [example.dtype]
-    is_single = engine.dtype == "float32" or all(d == np.float32 for d in dtypes)
-    dtype = "float32" if is_single else "float64"
+    dtype = _last_dtype(engine, example)
 
     def to_matrix(rows: Any) -> np.ndarray:
         return transform_dense(steps, source.restore(rows), dtype)
@@ -545,6 +569,13 @@ def _of_transformed(steps: Any, engine: Engine, source: _Source) -> _Asked:
     )
 
 
+def _last_dtype(engine: Engine, example: Any) -> str:
+    """Return the dtype of what the last step sees, see `_last_step`."""
+    dtypes = list(example.dtypes) if hasattr(example, "dtypes") else [example.dtype]
+    is_single = engine.dtype == "float32" or all(dtype == np.float32 for dtype in dtypes)
+    return "float32" if is_single else "float64"
+
+
 def _last_step(engine: Engine, example: Any) -> Callable[[Any], np.ndarray]:
     """Return what asks the last step of a Pipeline.
 
@@ -554,6 +585,7 @@ def _last_step(engine: Engine, example: Any) -> Callable[[Any], np.ndarray]:
     """
     is_sparse = sparse.issparse(example)
     labels = example.columns if isinstance(example, pd.DataFrame) else None
+    dtype = _last_dtype(engine, example)
 
     def ask(rows: Any) -> np.ndarray:
         if is_sparse and engine.takes_sparse:
@@ -563,7 +595,7 @@ def _last_step(engine: Engine, example: Any) -> Callable[[Any], np.ndarray]:
             if labels is not None and not isinstance(rows, pd.DataFrame):
                 rows = pd.DataFrame(rows, columns=labels, copy=False)
             return engine.ask(rows)
-        rows = np.ascontiguousarray(rows, dtype=engine.dtype)
+        rows = np.ascontiguousarray(rows, dtype=dtype)
         if is_sparse and engine.kind == "xgboost":
             # in a sparse matrix a zero is a cell left out, which XGBoost takes as missing
             rows = np.where(rows == 0, np.float32(np.nan), rows)
@@ -578,7 +610,7 @@ def _last_step(engine: Engine, example: Any) -> Callable[[Any], np.ndarray]:
 def _finished(asked: _Asked, engine: Engine, model: Any, classes: Sequence[Any] | None) -> Target:
     """Try the model and return the target."""
     where = asked.given.where
-    sample = _without_missing(asked.sample)
+    sample = _without_missing(asked.sample, asked.coordinates)
     try:
         proba = checked(quietly(asked.predict, sample), len(sample))
     except CfcError:
@@ -598,11 +630,14 @@ def _finished(asked: _Asked, engine: Engine, model: Any, classes: Sequence[Any] 
             matrix, strange = codec.encode(rows, **allowed)
             if unseen != "mark":
                 ProblemList(strange.problems()).raise_if_any(DataError, "X")
+        ProblemList(
+            f"column {name!r} gives infinity {_where(of)}"
+            for name, of in _by_field(np.isinf(matrix), fields).items()
+        ).raise_if_any(DataError, "X")
         missing = np.isnan(matrix) & ~takes_missing
         ProblemList(
-            f"column {name!r} is missing in {int(rows_of.sum())} rows (first: row "
-            f"{int(rows_of.argmax())}), and the model takes no missing value there"
-            for name, rows_of in _by_field(missing, fields).items()
+            f"column {name!r} is missing {_where(of)}, and the model takes no missing value there"
+            for name, of in _by_field(missing, fields).items()
         ).raise_if_any(DataError, "X")
         return np.ascontiguousarray(matrix, dtype=asked.dtype)
 
@@ -628,18 +663,23 @@ def _finished(asked: _Asked, engine: Engine, model: Any, classes: Sequence[Any] 
     )
 
 
+def _where(rows: np.ndarray) -> str:
+    return f"in {row_count(rows.sum())} (first: row {int(rows.argmax())})"
+
+
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def _without_missing(sample: np.ndarray) -> np.ndarray:
+def _without_missing(sample: np.ndarray, coordinates: Sequence[Coordinate]) -> np.ndarray:
     """Return rows in which a cell that occurs in the sample stands for every missing one."""
     sample = sample.copy()
-    for column in sample.T:
+    for column, coordinate in zip(sample.T, coordinates, strict=True):
         missing = np.isnan(column)
-        if missing.any():
-            present = column[~missing]
-            column[missing] = present[0] if len(present) else 0.0
+        if not missing.all():
+            column[missing] = column[~missing][:1]
+        elif coordinate.kind != "code":  # a column of no known level has nothing else to hold
+            column[:] = 0.0
     return sample
 
 
@@ -683,13 +723,14 @@ def _settled_classes(engine: Engine, given: Sequence[Any] | None, n: int) -> tup
     labels = python_labels(given)
     if len(labels) != n or len(set(labels)) != n:
         raise ModelError(f"classes: {list(labels)} must be {n} different labels, as the model has")
-    is_free = known is None or (engine.has_codes_for_classes and not set(labels) & set(known))
-    if not is_free and labels != known:
+    if known is None or (engine.has_codes_for_classes and not set(labels) & set(known)):
+        return labels
+    if labels != known:
         raise ModelError(
             f"classes: {list(labels)} are not the model's labels in its order, {list(known)}; its "
             "columns are in that order, so leave classes out or give exactly these"
         )
-    return labels
+    return known  # not the given ones: 1 and True are equal
 
 
 # ---- repeat probe -----------------------------------------------------------------------------
@@ -744,7 +785,9 @@ def probe(target: Target, rows: Any, *, n: int = 64) -> Probe:
     first, second = target.predict(matrix), target.predict(matrix)
     size = max(1, len(matrix) // 3)
     parts = [target.predict(matrix[i : i + size]) for i in range(0, len(matrix), size)]
-    repeat, batch = _largest(first, second), _largest(first, np.concatenate(parts))
+    doubled = target.predict(np.repeat(matrix, 2, axis=0))[::2]
+    repeat = _largest(first, second)
+    batch = max(_largest(first, np.concatenate(parts)), _largest(first, doubled))
     if repeat > _ROUNDING:
         verdict = "stochastic"
     elif batch > _ROUNDING:

@@ -689,8 +689,6 @@ def _continuous(source: Output) -> str:
 
 def _weighted(outputs: list[Output], weight: float | None) -> list[Output]:
     """Return outputs multiplied by a weight of a ColumnTransformer or FeatureUnion."""
-    if weight == 0:
-        return [Output(())] * len(outputs)
     return outputs if weight is None else [_rescaled(o, 0, weight) for o in outputs]
 
 
