@@ -212,7 +212,8 @@ def _xgboost_dump(booster: Any) -> str:
     learner = json.loads(bytes(booster.save_raw("json")))["learner"]
     # of the attributes only this one changes an answer
     attributes = learner.pop("attributes", {})
-    return canonical_json([learner, attributes.get("best_iteration")])
+    # a large booster has half a million numbers: the parser's own writer, which is in C
+    return json.dumps([learner, attributes.get("best_iteration")], sort_keys=True)
 
 
 def _lightgbm_dump(booster: Any) -> str:
