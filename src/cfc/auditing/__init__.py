@@ -1,0 +1,1 @@
+"""Audit of a model the user brings: tracing, tables, targets, records, verification, display."""
