@@ -93,7 +93,9 @@ def overhead(n_cases: int) -> None:
                 spent[0] += time.process_time() - start
                 return answer
 
-            def beyond(cases, asked=replace(target, predict=predict), spent=spent):
+            asked = replace(target, predict=predict)
+
+            def beyond(cases, asked=asked, spent=spent):
                 spent[0] = 0.0
                 start = time.process_time()
                 cfc.audit(asked, cases, background=X, progress=False)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer
+from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -171,8 +172,12 @@ def test_native_categories_and_missing_values(table):
         return model.predict_proba(one)[0]
 
     assert_follows_brute_force(audit, frame, predict_one, replaced, range(0, N, 11), atol=1e-12)
-    # and with everything absent, which this model knows
-    gone = quiet(model, frame, background=frame, exposure=False, baseline="missing")
+    # and with everything absent, once the background shows that it can be
+    with pytest.raises(ConfigError, match=r"absent .* for income, job, town, but the model never"):
+        quiet(model, frame, background=frame, exposure=False, baseline="missing")
+    gaps = frame.copy()
+    gaps.iloc[0] = np.nan
+    gone = quiet(model, frame, background=gaps, exposure=False, baseline="missing")
     absent = dict.fromkeys(replaced, np.nan)
     assert_follows_brute_force(gone, frame, predict_one, absent, range(0, N, 23), atol=1e-12)
 
@@ -285,6 +290,20 @@ def test_the_paper_preset_ranks_by_u_and_has_no_exposure(table, pipeline):
     assert "s" not in audit.table.column_names
     assert audit.facts["rank_by"] == "u"
     assert audit.facts["protocol"]["baseline"] == "mean"
+
+
+def test_columns_a_step_mixes_are_one_group_or_refused(table):
+    frame, y = table
+    numbers = frame[["age", "income"]].fillna(40.0).assign(height=np.arange(N) % 7.0)
+    steps = ColumnTransformer([("mixed", PCA(2), ["age", "income"])], remainder="passthrough")
+    model = make_pipeline(steps, LogisticRegression()).fit(numbers, y)
+    with pytest.raises(GroupError, match="'age', 'income' cannot be separate groups"):
+        quiet(model, numbers, background=numbers)
+    groups = {"money and age": ["age", "income"], "height": ["height"]}
+    audit = quiet(model, numbers, background=numbers, groups=groups)
+    assert audit.facts["groups"]["indices"] == [[0, 1], [2]]
+    apart = quiet(model, numbers, background=numbers, space="columns")
+    assert apart.facts["groups"]["names"] == ["age", "income", "height"]
 
 
 def test_half_a_vote_is_a_forests_zero(table):

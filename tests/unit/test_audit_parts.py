@@ -68,6 +68,33 @@ def test_what_is_left_over_has_to_be_decided():
     assert members(torn) == {"a": [0, 2], "age (rest)": [1], "job (rest)": [3], "town": [4]}
 
 
+MIXED = [("age",), (), ("age", "income"), ("job",)]
+
+
+def mixed(spec, ungrouped="error"):
+    coordinates = [Coordinate(f"f{i}", " + ".join(o), "value") for i, o in enumerate(MIXED)]
+    return resolve_groups(spec, coordinates, ("age", "income", "job"), ungrouped, MIXED)
+
+
+def test_columns_that_share_a_coordinate_belong_together_and_constants_nowhere():
+    for spec in (None, {"a": ["age"], "b": ["income"], "c": ["job"]}):
+        with pytest.raises(GroupError, match="'age', 'income' cannot be separate groups: they"):
+            mixed(spec)
+    groups = mixed({"a": ["age", "income"], "c": ["job"]})
+    assert members(groups) == {"a": [0, 2], "c": [3]}
+    assert groups.fixed.tolist() == [1]
+    with pytest.raises(GroupError, match="cannot be separate groups"):
+        mixed({"c": ["job"]}, "each")
+    assert mixed({"c": ["job"]}, "fixed").fixed.tolist() == [0, 1, 2]
+
+
+def test_a_block_whose_most_frequent_level_was_dropped_stays_off():
+    rows = np.array([[1.0, 0], [0, 0], [0, 0], [0, 1.0], [0, 0]])
+    levels = [Coordinate(f"f{i}", "job", "level", name) for i, name in enumerate("ab")]
+    assert named_baseline("mode", rows, levels, np.zeros(2, bool)).tolist() == [0, 0]
+    assert named_baseline("mode", rows[[0, 0, 1]], levels, np.zeros(2, bool)).tolist() == [1, 0]
+
+
 def test_every_problem_is_named_at_once():
     with pytest.raises(GroupError) as caught:
         resolve_groups({"a": ["age", "jbo"], "b": ["age", 7], "c": []}, COORDINATES, COLUMNS)

@@ -473,7 +473,9 @@ def _plan(
     else:
         known = as_frame(background, list(target.columns), where="background")
         Z = target.encode(known)
-    partition = resolve_groups(groups, target.coordinates, target.columns, ungrouped)
+    partition = resolve_groups(
+        groups, target.coordinates, target.columns, ungrouped, target.origins
+    )
     vector = _baseline_vector(protocol.baseline, baseline, target, given, Z)
     halves = None if known is None else train_halves(np.full(len(known), "train"), seed)
     plan = Plan(
@@ -551,7 +553,8 @@ def _baseline_vector(name, row, target, given: Table, Z) -> np.ndarray:
             raise ConfigError(f'baseline "{name}": {error}') from error
     else:
         vector = named_baseline(name, Z, target.coordinates, takes_missing)
-    check_missing(vector, target.coordinates, takes_missing)
+    seen = takes_missing if Z is None else takes_missing & np.isnan(Z).any(axis=0)
+    check_missing(vector, target.coordinates, seen)
     return vector
 
 
@@ -599,7 +602,8 @@ def _grid(target: Target, groups, rows: "pd.DataFrame", seed: int) -> ExposureGr
         for name, kind in target.column_kinds.items()
     }
     of_group = [
-        list(dict.fromkeys(target.coordinates[i].field for i in index)) for _, index in groups
+        list(dict.fromkeys(column for i in index for column in target.origins[i]))
+        for _, index in groups
     ]
     transform = target.transform or target.encode
     return exposure_grid(
@@ -622,7 +626,7 @@ def baseline_text(plan: Plan, target: Target, known: Table | None, Z) -> dict[st
         for i in index:
             coordinate, value = plan.coordinates[i], plan.baseline[i]
             if coordinate.kind == "value" and target.space == "transformed" and known:
-                text = _in_own_units(known.frame[coordinate.field], Z[:, i], value)
+                text = _in_own_units(known.frame, target.origins[i], Z[:, i], value)
             else:
                 text = _value_text(coordinate, value, target)
             if text:
@@ -632,13 +636,14 @@ def baseline_text(plan: Plan, target: Target, known: Table | None, Z) -> dict[st
     return texts
 
 
-def _in_own_units(column: "pd.Series", z: np.ndarray, value: float) -> str:
+def _in_own_units(frame: "pd.DataFrame", origin: Sequence[str], z: np.ndarray, value) -> str:
     """Return a transformed value in the units of its column, where a number decides the other."""
     import pandas as pd
 
     transformed = f"{value:.4g} after the Pipeline's steps"
-    if not pd.api.types.is_numeric_dtype(column.dtype):
+    if len(origin) != 1 or not pd.api.types.is_numeric_dtype(frame[origin[0]].dtype):
         return transformed
+    column = frame[origin[0]]
     raw = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
     present = ~(np.isnan(raw) | np.isnan(z))
     order = np.argsort(raw[present], kind="stable")

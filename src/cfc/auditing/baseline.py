@@ -15,7 +15,8 @@ def named_baseline(
 ) -> np.ndarray:
     """Return a named baseline of background rows.
 
-    As `cfc.baselines.baseline_vectors`, over the values that are present; a code becomes the most
+    As `cfc.baselines.baseline_vectors`, over the values that are present; under ``mode`` a block
+    whose encoder dropped the most frequent level stays off; a code becomes the most
     frequent one (ties: the lowest) under ``mean_off`` and, unless the background has absent cells
     there and the model takes them, under ``mode``. A code has no mean, median or zero.
 
@@ -67,20 +68,26 @@ def named_baseline(
     for block in blocks.values():
         missing = [i for i in block if coordinates[i].is_missing]
         share = np.nanmean(Z[:, block], axis=0)
-        vector[missing[0] if missing else block[int(np.argmax(share))]] = 1.0
+        # an encoder may drop a level: all off is that level, and may be the most frequent
+        dropped = 1.0 - share.sum()
+        if missing or share.max() >= dropped:
+            vector[missing[0] if missing else block[int(np.argmax(share))]] = 1.0
     problems.raise_if_any(DataError, f'baseline "{name}"')
     return vector
 
 
-def check_missing(
-    vector: np.ndarray, coordinates: Sequence[Coordinate], takes_missing: np.ndarray
-) -> None:
+def check_missing(vector: np.ndarray, coordinates: Sequence[Coordinate], seen: np.ndarray) -> None:
     """Refuse a baseline that is NaN where the model never saw NaN.
+
+    Args:
+        vector: baseline [d].
+        coordinates: what each coordinate is, length d.
+        seen: whether the model takes NaN at a coordinate, and the background has any there [d].
 
     Raises:
         ConfigError: names every such column.
     """
-    bad = np.isnan(vector) & ~np.asarray(takes_missing, dtype=bool)
+    bad = np.isnan(vector) & ~np.asarray(seen, dtype=bool)
     names = list(dict.fromkeys(coordinates[i].field for i in np.flatnonzero(bad)))
     if names:
         raise ConfigError(

@@ -19,100 +19,107 @@ def resolve_groups(
     coordinates: Sequence[Coordinate],
     columns: Sequence[str],
     ungrouped: str = "error",
+    origins: Sequence[Sequence[str]] | None = None,
 ) -> Groups:
     """Return the groups a user asks for, as a partition of the coordinates.
+
+    A coordinate that depends on no column, such as a bias, is in no group and never changes.
 
     Args:
         spec: None (every raw column is a group); a mapping from group name to column names or
             coordinate numbers; a list of such lists; the path of a YAML or JSON file with either.
-        coordinates: what each coordinate is, and which raw column it comes from.
+        coordinates: what each coordinate is.
         columns: raw columns of the data; those no coordinate comes from are not used by the model.
         ungrouped: what becomes of columns the spec leaves out: ``error``, ``each`` (a group of its
             own for each) or ``fixed`` (in no group; nothing ever changes them).
+        origins: raw columns each coordinate depends on; default: its field.
 
     Raises:
-        GroupError: an unknown, repeated or left-over column, an empty group; all at once.
+        GroupError: an unknown, repeated or left-over column, an empty group, columns that share a
+            coordinate and are in different groups; all at once.
         ConfigError: ``ungrouped`` is unknown, or the file cannot be read.
     """
     if ungrouped not in UNGROUPED:
         raise ConfigError(f"ungrouped={ungrouped!r} is unknown; one of {', '.join(UNGROUPED)}")
-    of_column: dict[str, list[int]] = {}
-    for number, coordinate in enumerate(coordinates):
-        of_column.setdefault(coordinate.field, []).append(number)
-    d = len(coordinates)
-    if spec is None:
-        return Groups(tuple(of_column), tuple(of_column.values()), d, "raw_origin")
+    origins = [(c.field,) for c in coordinates] if origins is None else list(map(tuple, origins))
+    used = list(dict.fromkeys(column for names in origins for column in names))
+    label = "raw_origin" if spec is None else "declared"
     if isinstance(spec, (str, Path)):
         spec = read_groups_file(spec)
-    if isinstance(spec, Groups):
+    if spec is None:
+        spec, ungrouped = {}, "each"
+    elif isinstance(spec, Groups):
         spec = {name: index.tolist() for name, index in spec}
-    if not isinstance(spec, Mapping):
-        spec = {_list_name(members, of_column): members for members in spec}
+    elif not isinstance(spec, Mapping):
+        spec = {_list_name(members, used): members for members in spec}
     problems = ProblemList()
-    owner: dict[int, str] = {}
-    named: set[str] = set()
-    blocks: dict[str, list[int]] = {}
-    for group, members in spec.items():
-        if isinstance(members, (str, int, np.integer)):
-            members = [members]
-        indices: list[int] = []
-        for member in members:
-            found = _coordinates_of(member, of_column, d)
-            if found is None:
-                if member in columns:
-                    continue  # a column the model never looks at
-                problems.append(_unknown(group, member, of_column, d))
-                continue
-            named.add(str(member))
-            for i in found:
-                if i in owner:
-                    problems.append(
-                        f"{_said(member)} is in group {owner[i]!r} and in group {group!r}"
-                    )
-                    break
-                owner[i] = str(group)
-                indices.append(i)
-        if not indices and not problems:
-            problems.append(f"group {group!r} holds no column that reaches the model")
-        blocks[str(group)] = indices
-    left = [name for name, index in of_column.items() if any(i not in owner for i in index)]
-    torn = [name for name in left if any(i in owner for i in of_column[name])]
-    fixed: list[int] = []
-    if not problems and ungrouped == "error" and left:
+    of_column, of_coordinate = _owners(spec, used, columns, len(origins), problems)
+    problems.raise_if_any(GroupError, "groups are not a partition")
+    blocks: dict[str, list[int]] = {str(name): [] for name in spec}
+    left: dict[str, list[int]] = {}
+    fixed, torn = [], {}
+    for number, names in enumerate(origins):
+        owners = {of_column.get(name) for name in names}
+        if number in of_coordinate:
+            blocks[of_coordinate[number]].append(number)
+        elif not names:
+            fixed.append(number)
+        elif owners == {None} and (len(names) == 1 or ungrouped == "fixed"):
+            left.setdefault(names[0], []).append(number)
+        elif len(owners) == 1 and None not in owners:
+            blocks[owners.pop()].append(number)
+        else:
+            torn.setdefault(names, []).append(number)
+    problems += [
+        f"columns {', '.join(map(repr, names))} cannot be separate groups: they share "
+        f'{len(found)} coordinate(s) of what the model sees. Audit with space="columns", or give '
+        "groups= in which these columns are together"
+        for names, found in torn.items()
+    ]
+    problems += [
+        f"group {name!r} holds no column that reaches the model"
+        for name in map(str, spec)
+        if not blocks[name]
+    ]
+    if left and ungrouped == "error":
         problems.append(
-            f"{len(left)} column(s) are in no group: {', '.join(map(str, left[:10]))}"
+            f"{len(left)} column(s) are in no group: {', '.join(list(left)[:10])}"
             + (" ..." if len(left) > 10 else "")
             + '; name them, or say ungrouped="each" (one group each) or "fixed" (never changed)'
         )
-    elif not problems:
-        for name in left:
-            free = [i for i in of_column[name] if i not in owner]
-            if ungrouped == "fixed":
-                fixed += free
-            else:
-                blocks[f"{name} (rest)" if name in torn or name in blocks else name] = free
     problems.raise_if_any(GroupError, "groups are not a partition")
-    return Groups(tuple(blocks), tuple(blocks.values()), d, "declared", fixed)
+    for name, index in left.items():
+        if ungrouped == "fixed":
+            fixed += index
+        else:
+            partly = any(name in names for n, names in enumerate(origins) if n in of_coordinate)
+            blocks[f"{name} (rest)" if partly or name in blocks else name] = index
+    return Groups(tuple(blocks), tuple(blocks.values()), len(origins), label, fixed)
 
 
-def _coordinates_of(member, of_column, d) -> list[int] | None:
-    if isinstance(member, (int, np.integer)) and not isinstance(member, bool):
-        return [int(member)] if 0 <= member < d else None
-    return of_column.get(str(member))
+def _owners(spec, used, columns, d, problems) -> tuple[dict[str, str], dict[int, str]]:
+    """Return the group of each named column and of each numbered coordinate."""
+    of_column: dict[str, str] = {}
+    of_coordinate: dict[int, str] = {}
+    for group, members in spec.items():
+        group = str(group)
+        for member in [members] if isinstance(members, (str, int, np.integer)) else members:
+            is_number = isinstance(member, (int, np.integer)) and not isinstance(member, bool)
+            owner = of_coordinate if is_number else of_column
+            key = int(member) if is_number else str(member)
+            said = f"coordinate {key}" if is_number else f"column {key!r}"
+            if is_number and not 0 <= key < d:
+                problems.append(f"group {group!r} names coordinate {key}, outside 0..{d - 1}")
+            elif not is_number and key not in used and key not in columns:
+                problems.append(f"group {group!r} names unknown {said}; {nearest(key, used)}")
+            elif key in owner:
+                problems.append(f"{said} is in group {owner[key]!r} and in group {group!r}")
+            else:
+                owner[key] = group
+    return of_column, of_coordinate
 
 
-def _said(member) -> str:
-    return f"coordinate {member}" if isinstance(member, (int, np.integer)) else f"column {member!r}"
-
-
-def _unknown(group, member, of_column, d) -> str:
-    if isinstance(member, (int, np.integer)):
-        return f"group {group!r} names coordinate {member}, outside 0..{d - 1}"
-    return f"group {group!r} names unknown column {member!r}; {nearest(str(member), of_column)}"
-
-
-def _list_name(members, of_column) -> str:
-    names = list(of_column)
+def _list_name(members, names) -> str:
     parts = [
         names[m] if isinstance(m, (int, np.integer)) and 0 <= m < len(names) else str(m)
         for m in ([members] if isinstance(members, (str, int)) else members)

@@ -47,6 +47,8 @@ class Target:
             None if ``encode`` suffices.
         columns: raw columns the user has to give, in order.
         coordinates: what each column of the matrix is, length d.
+        origins: raw columns each coordinate depends on, length d; several where a step of a
+            Pipeline mixes columns, none for a constant.
         column_kinds: raw column -> ``numeric`` or ``nominal``.
         levels: raw nominal column -> its known levels as text, in code order.
         classes: original labels in column order of ``predict`` (str, int, bool or float).
@@ -70,6 +72,7 @@ class Target:
     transform: Callable[[pd.DataFrame], np.ndarray] | None
     columns: tuple[str, ...]
     coordinates: tuple[Coordinate, ...]
+    origins: tuple[tuple[str, ...], ...]
     column_kinds: Mapping[str, str]
     levels: Mapping[str, Sequence[str]]
     classes: tuple
@@ -225,6 +228,7 @@ class _Asked:
     is_exact: bool
     allowed: Mapping[str, Any]
     to_matrix: Callable[[Any], np.ndarray] | None = None
+    origins: tuple[tuple[str, ...], ...] | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -558,6 +562,7 @@ def _of_transformed(steps: Any, engine: Engine, source: _Source) -> _Asked:
         given=source.given,
         codec=source.codec,
         coordinates=tuple(traced.coordinates()),
+        origins=tuple(output.columns for output in traced.outputs),
         predict=_last_step(engine, example),
         sample=to_matrix(_head(source.table)),
         dtype=dtype,
@@ -649,6 +654,7 @@ def _finished(asked: _Asked, engine: Engine, model: Any, classes: Sequence[Any] 
         transform=asked.to_matrix,
         columns=tuple(column.name for column in codec.columns),
         coordinates=asked.coordinates,
+        origins=asked.origins or tuple((field,) for field in fields),
         column_kinds={c.name: "nominal" if c.is_nominal else "numeric" for c in codec.columns},
         levels={c.name: c.texts() for c in codec.columns if c.is_nominal},
         classes=_settled_classes(engine, classes, proba.shape[1]),
