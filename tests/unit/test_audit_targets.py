@@ -361,6 +361,17 @@ def test_unseen_levels_are_named_and_not_scored(library):
     np.testing.assert_array_equal(target.predict(marked[good]), expected)
 
 
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_levels_of_another_kind_are_named(library):
+    model, rows = native(library, 2)
+    if library == "xgboost" and not hasattr(model.get_booster(), "get_categories"):
+        pytest.skip("up to 3.0 the model does not know its levels")
+    numbered = rows.assign(job=rows["job"].cat.codes.astype("category"))
+    words = "column 'job' holds numbers, but the levels the model knows are text"
+    with pytest.raises(DataError, match=words):
+        target_of(model, background=numbered)
+
+
 def test_missing_levels_where_the_model_does_not_take_them():
     model, rows = native("catboost", 2)
     target = target_of(model, background=rows)
