@@ -684,6 +684,8 @@ class ColumnCodec:
         chosen = range(len(self.columns)) if only is None else only
         dtype = self.columns[0].dtype
         if self.container == "numpy" and dtype.kind in "biuf":
+            if dtype.kind == "b" and np.isnan(matrix).any():
+                raise DataError("an array of truth values has no missing cells")
             return matrix[:, chosen].astype(np.float64 if dtype.kind in "iu" else dtype)
         labels = [self.columns[i].label for i in chosen]
         if self.container == "pandas" and not any(self.columns[i].is_nominal for i in chosen):
