@@ -1070,7 +1070,7 @@ def test_infinite_numbers_are_named_in_every_space():
 
 
 def test_spaces_are_checked():
-    refused(pipeline("forest"), "space='colums' is unknown; .*columns", ConfigError, space="colums")
+    refused(pipeline("forest"), "space='column' is unknown; .*columns", ConfigError, space="column")
     refused(fitted("forest", 2, True), "is for a Pipeline", ConfigError, space="transformed")
     target = target_of(fitted("forest", 2, True), background=NUMBERS, space="columns")
     assert target.space == "columns"

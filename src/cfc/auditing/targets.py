@@ -267,7 +267,8 @@ def _of_columns(engine: Engine, given: _Given) -> _Asked:
     if engine.kind == "catboost" and engine.takes == "table":
         codec = _with_categories(codec)
     is_matrix = codec.container == "numpy" and codec.columns[0].dtype.kind in "biuf"
-    is_decoded = engine.takes == "table" and not (is_matrix and engine.kind == "callable")
+    is_as_given = is_matrix and codec.columns[0].dtype.kind != "b" and engine.kind == "callable"
+    is_decoded = engine.takes == "table" and not is_as_given
     is_single = all(str(column.dtype) == "float32" for column in codec.columns)
     dtype = "float32" if is_single else engine.dtype  # single precision is what the model gets
     sample, _ = codec.encode(_head(table), where=given.where, **allowed)
