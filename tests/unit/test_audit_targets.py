@@ -1,6 +1,9 @@
 """Every accepted kind of model, asked through a target, answers as it does by itself."""
 
 import functools
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -359,6 +362,17 @@ def test_unseen_levels_are_named_and_not_scored(library):
     good = ~unseen.mask.any(axis=1)
     expected = model.predict_proba(rows.head(6)[good])
     np.testing.assert_array_equal(target.predict(marked[good]), expected)
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_levels_of_another_kind_are_named(library):
+    model, rows = native(library, 2)
+    if library == "xgboost" and not hasattr(model.get_booster(), "get_categories"):
+        pytest.skip("up to 3.0 the model does not know its levels")
+    numbered = rows.assign(job=rows["job"].cat.codes.astype("category"))
+    words = "column 'job' holds numbers, but the levels the model knows are text"
+    with pytest.raises(DataError, match=words):
+        target_of(model, background=numbered)
 
 
 def test_missing_levels_where_the_model_does_not_take_them():
@@ -777,6 +791,19 @@ def test_functions_on_arrays_get_arrays_of_their_precision():
         target_of(predict, background=None)
 
 
+def test_functions_on_truth_values_get_truth_values():
+    truth = ARRAY > 0
+
+    def predict(given):
+        assert given.dtype == bool
+        return by_age(given[:, 0], given[:, 1])
+
+    target = target_of(predict, background=truth)
+    np.testing.assert_array_equal(target.predict(target.encode(truth)), predict(truth))
+    assert {c.kind for c in target.coordinates} == {"code"}
+    assert not target.takes_missing.any()
+
+
 def test_a_method_of_a_model_knows_its_labels():
     model = fitted("logistic", 2, True)
     target = target_of(model.predict_proba, background=NUMBERS)
@@ -851,6 +878,23 @@ def test_families_of_the_package(family):
     assert target.n_trees == (6 if family == "rf" else None)
     assert target.is_exact == (family in ("rf", "xgboost"))
     assert len(target.model_hash) == 64
+
+
+def test_no_library_is_loaded_before_a_model_of_its_comes(repository):
+    script = """
+import sys
+import cfc.auditing.targets
+print([n for n in ("sklearn", "torch", "xgboost", "lightgbm", "catboost", "polars", "skops")
+       if n in sys.modules])
+"""
+    answer = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(repository / "src")},
+    )
+    assert answer.stdout.strip() == "[]"
 
 
 # ---- what is refused ----------------------------------------------------------------------------
@@ -1026,7 +1070,7 @@ def test_infinite_numbers_are_named_in_every_space():
 
 
 def test_spaces_are_checked():
-    refused(pipeline("forest"), "space='colums' is unknown; .*columns", ConfigError, space="colums")
+    refused(pipeline("forest"), "space='column' is unknown; .*columns", ConfigError, space="column")
     refused(fitted("forest", 2, True), "is for a Pipeline", ConfigError, space="transformed")
     target = target_of(fitted("forest", 2, True), background=NUMBERS, space="columns")
     assert target.space == "columns"

@@ -15,7 +15,7 @@ from cfc.models.base import DESCRIPTION_FILE
 from cfc.models.registry import load_python_file
 from cfc.models.sklearn_files import check_tree, skops_io
 
-_PICKLES = {".pkl", ".pickle", ".joblib", ".dill", ".cloudpickle", ".sav", ".pth"}
+_PICKLES = {".pkl", ".pickle", ".joblib", ".dill", ".cloudpickle", ".pth"}
 _KIND_OF = {
     ".ubj": "xgboost",
     ".txt": "lightgbm",

@@ -371,17 +371,10 @@ def align(
             once.
     """
     table = as_frame(rows, list(kinds), where=where)
-    known = set(table.frame.columns)
-    problems = ProblemList(
-        f"column {name!r} is missing; {nearest(name, known)}" for name in kinds if name not in known
-    )
-    expected = {*kinds, *unused}
-    extra = [name for name in table.frame.columns if name not in expected]
-    if extra and not ignore_extra:
-        problems.append(f"columns the model does not know: {_listed(extra)}")
+    problems = _name_problems(table, kinds, unused, ignore_extra)
     found: dict[str, Values] = {}
     for name, wanted in kinds.items():
-        if name not in known:
+        if name not in table.frame.columns:
             continue
         try:
             found[name] = _as_kind(values_of(table.frame[name]), wanted)
@@ -389,6 +382,36 @@ def align(
             problems.append(f"column {name!r} {error}")
     problems.raise_if_any(DataError, where)
     return found
+
+
+def check_names(
+    table: Table,
+    names: Iterable[str],
+    *,
+    unused: Iterable[str] = (),
+    ignore_extra: bool = False,
+    where: str = "X",
+) -> None:
+    """Check that a table has the columns a model wants, as `align` does, whatever they hold.
+
+    Raises:
+        DataError: columns missing or unknown, all at once.
+    """
+    _name_problems(table, list(names), unused, ignore_extra).raise_if_any(DataError, where)
+
+
+def _name_problems(
+    table: Table, names: Iterable[str], unused: Iterable[str], ignore_extra: bool
+) -> ProblemList:
+    own = list(table.frame.columns)
+    problems = ProblemList(
+        f"column {name!r} is missing; {nearest(name, own)}" for name in names if name not in own
+    )
+    expected = {*names, *unused}
+    extra = [name for name in own if name not in expected]
+    if extra and not ignore_extra:
+        problems.append(f"columns the model does not know: {_listed(extra)}")
+    return problems
 
 
 def _as_kind(values: Values, wanted: str | None) -> Values:
@@ -558,9 +581,19 @@ class ColumnCodec:
         for name in names:
             at = table.frame.columns.get_loc(name)
             own = values[name]
+            first = None
+            if known.get(name) is not None and len(known[name]):
+                first = values_of(pd.Series(list(known[name]), dtype=object))
             kind = own.kind
             if kind == "missing":
                 kind = "number" if table.frame[name].dtype.kind in "iuf" else "text"
+                kind = kind if first is None else first.kind
+            elif first is not None and first.kind != kind:
+                problems.append(
+                    f"column {name!r} holds {_KIND_NAMES[kind]}, but the levels the model knows "
+                    f"are {_KIND_NAMES[first.kind]}"
+                )
+                continue
             dtype = table.dtypes[at]
             is_category = isinstance(table.frame[name].dtype, pd.CategoricalDtype)
             is_number = kind == "number" and not (is_category or name in nominal or name in known)
@@ -573,11 +606,12 @@ class ColumnCodec:
                     label=table.labels[at],
                     kind=kind,
                     dtype=dtype,
-                    levels=None if is_number else _levels(kind, own, dtype, known.get(name)),
+                    levels=None if is_number else _levels(kind, own, dtype, first),
                     is_coded=name not in uncoded and not _is_numeric_array(table),
                     missing=_missing_marker(table.frame[name]),
                 )
             )
+        problems.raise_if_any(DataError, where)
         return cls(columns, table.container)
 
     @property
@@ -650,6 +684,8 @@ class ColumnCodec:
         chosen = range(len(self.columns)) if only is None else only
         dtype = self.columns[0].dtype
         if self.container == "numpy" and dtype.kind in "biuf":
+            if dtype.kind == "b" and np.isnan(matrix).any():
+                raise DataError("an array of truth values has no missing cells")
             return matrix[:, chosen].astype(np.float64 if dtype.kind in "iu" else dtype)
         labels = [self.columns[i].label for i in chosen]
         if self.container == "pandas" and not any(self.columns[i].is_nominal for i in chosen):
@@ -774,17 +810,15 @@ def _is_numeric_array(table: Table) -> bool:
     return table.container == "numpy" and table.dtypes[0].kind in "biuf"
 
 
-def _levels(kind: str, values: Values, dtype: Any, known: Sequence[Any] | None) -> np.ndarray:
-    """Return the vocabulary: known levels first, then those of the rows, sorted."""
-    if kind == "boolean" and known is None:
+def _levels(kind: str, values: Values, dtype: Any, first: Values | None) -> np.ndarray:
+    """Return the vocabulary: the levels known first, then those of the rows, sorted."""
+    if first is None and kind == "boolean":
         return np.array([0.0, 1.0])
-    if known is None and isinstance(dtype, pd.CategoricalDtype):
-        known = list(dtype.categories)
-    first = values_of(pd.Series(list(known))).data if known is not None and len(known) else None
-    own = np.unique(values.data[~values.missing])
-    if first is None:
-        return own if len(own) else _absent(kind, 0)
-    return np.concatenate([first, own[~np.isin(own, first)]])
+    if first is None and isinstance(dtype, pd.CategoricalDtype) and len(dtype.categories):
+        first = values_of(pd.Series(dtype.categories))
+    own = values.data[~values.missing]
+    own = np.unique(own) if len(own) else _absent(kind, 0)
+    return own if first is None else np.concatenate([first.data, own[~np.isin(own, first.data)]])
 
 
 def _plain(column: Column) -> list[Any]:

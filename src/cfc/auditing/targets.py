@@ -18,7 +18,16 @@ from cfc.auditing.engines import Engine, checked, engine_of, python_labels
 from cfc.auditing.model_files import load_model_file
 from cfc.auditing.model_hash import model_hash
 from cfc.auditing.probing import quietly
-from cfc.auditing.tables import ColumnCodec, Table, Unseen, align, as_frame, row_count, values_of
+from cfc.auditing.tables import (
+    ColumnCodec,
+    Table,
+    Unseen,
+    align,
+    as_frame,
+    check_names,
+    row_count,
+    values_of,
+)
 from cfc.baselines import Coordinate
 from cfc.errors import CfcError, ConfigError, DataError, ModelError, ProblemList, nearest
 
@@ -240,7 +249,7 @@ def _of_columns(engine: Engine, given: _Given) -> _Asked:
     table = given.table(names, engine.n_features)
     names = list(table.frame.columns) if names is None else names
     allowed = {"ignore_extra": given.ignore_extra}
-    align(table, dict.fromkeys(names), where=given.where, **allowed)
+    check_names(table, names, where=given.where, **allowed)
     known = _known_levels(engine, table, names, given.where)
     uncoded = set(names) - set(known) if engine.takes == "array" else ()
     codec = ColumnCodec.of(
@@ -262,7 +271,8 @@ def _of_columns(engine: Engine, given: _Given) -> _Asked:
     if engine.kind == "catboost" and engine.takes == "table":
         codec = _with_categories(codec)
     is_matrix = codec.container == "numpy" and codec.columns[0].dtype.kind in "biuf"
-    is_decoded = engine.takes == "table" and not (is_matrix and engine.kind == "callable")
+    is_as_given = is_matrix and codec.columns[0].dtype.kind != "b" and engine.kind == "callable"
+    is_decoded = engine.takes == "table" and not is_as_given
     is_single = all(str(column.dtype) == "float32" for column in codec.columns)
     dtype = "float32" if is_single else engine.dtype  # single precision is what the model gets
     sample, _ = codec.encode(_head(table), where=given.where, **allowed)
@@ -403,13 +413,8 @@ class _Source:
         table = given.table(None if names is None else [str(name) for name in names], n)
         names = list(table.frame.columns) if names is None else [str(name) for name in names]
         used = [names[i] for i in used_positions(steps, len(names))]
-        align(
-            table,
-            dict.fromkeys(used),
-            unused=names,
-            ignore_extra=given.ignore_extra,
-            where=given.where,
-        )
+        allowed = {"unused": names, "ignore_extra": given.ignore_extra}
+        check_names(table, used, where=given.where, **allowed)
         levels = {names[i]: known for i, known in encoded_levels(steps, len(names)).items()}
         failure: Exception | None = None
         is_named = hasattr(steps, "feature_names_in_")
@@ -429,8 +434,7 @@ class _Source:
             except Exception as error:  # a step of the user's may raise anything
                 failure = failure or error
         raise ModelError(
-            f"the Pipeline's steps fail on rows of the {given.where}: "
-            f"{str(failure).strip().splitlines()[0]}"
+            f"the Pipeline's steps fail on rows of the {given.where}: {_first_line(failure)}"
         ) from failure
 
     @property
@@ -482,13 +486,10 @@ def _usable(levels: Mapping[str, list | None], table: Table) -> dict[str, list]:
     found = {}
     for name, known in levels.items():
         if known and name in table.frame.columns:
-            column = values_of(table.frame[name])
-            try:
-                own = values_of(pd.Series(known, dtype=object))
-            except DataError:
-                continue
-            if own.kind == column.kind:
-                found[name] = known
+            with suppress(DataError):  # what the column holds is looked at elsewhere
+                column = values_of(table.frame[name].dropna().iloc[:_TRACED_ROWS])
+                if values_of(pd.Series(known, dtype=object)).kind == column.kind:
+                    found[name] = known
     return found
 
 
