@@ -19,7 +19,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 
 from cfc.auditing.probing import quietly
 from cfc.auditing.tables import ColumnCodec
-from cfc.auditing.tracing import _chosen_positions, trace
+from cfc.auditing.tracing import chosen_positions, trace
 from cfc.errors import CfcError
 
 # steps that transform a cell by what they learned of its column, whatever stands beside it
@@ -55,7 +55,7 @@ def used_positions(step: Any, n: int) -> list[int]:
     used: set[int] = set()
     for _, inner, chosen in first.transformers_:
         if not (isinstance(inner, str) and inner == "drop"):
-            used |= set(_chosen_positions(chosen, first).tolist())
+            used |= set(chosen_positions(chosen, first).tolist())
     return sorted(used)
 
 
@@ -71,7 +71,7 @@ def encoded_levels(step: Any, n: int) -> dict[int, list | None]:
     found: dict[int, list | None] = {}
     for _, inner, chosen in step.transformers_:
         if _encodes(inner):
-            at = _chosen_positions(chosen, step).tolist()
+            at = chosen_positions(chosen, step).tolist()
             found |= dict(zip(at, _categories(inner, len(at)), strict=True))
     return found
 
@@ -209,7 +209,7 @@ class _FirstStep:
             span = step.output_indices_[name]
             if span.stop == span.start:
                 continue
-            at = [place[names[i]] for i in _chosen_positions(chosen, step)]
+            at = [place[names[i]] for i in chosen_positions(chosen, step)]
             if np.isscalar(chosen):
                 raise TypeError("a step that is given one column alone, not a table")
             outputs = traced.outputs[span]

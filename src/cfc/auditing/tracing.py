@@ -336,7 +336,7 @@ class _Tracer:
         weights = step.transformer_weights or {}
         outputs = []
         for name, inner, chosen in step.transformers_:  # in the order of the outputs
-            at = _chosen_positions(chosen, step)
+            at = chosen_positions(chosen, step)
             if len(at):
                 where = step.output_indices_[name]
                 part = self.follow(
@@ -704,7 +704,7 @@ def _transforming(steps: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return [(name, s) for name, s in steps if not _passes(s) and hasattr(s, "transform")]
 
 
-def _chosen_positions(chosen: Any, step: ColumnTransformer) -> np.ndarray:
+def chosen_positions(chosen: Any, step: ColumnTransformer) -> np.ndarray:
     """Return positions of the columns of one entry of ``transformers_``.
 
     They are given by name, by position, by a slice of either, or by a mask; what a callable chose
@@ -751,7 +751,7 @@ def _unfitted(step: Any, path: str) -> Iterator[str]:
         children = step.transformer_list
     elif isinstance(step, ColumnTransformer) and hasattr(step, "transformers_"):
         # what was given no column is never fitted
-        children = [(n, s) for n, s, c in step.transformers_ if len(_chosen_positions(c, step))]
+        children = [(n, s) for n, s, c in step.transformers_ if len(chosen_positions(c, step))]
     else:
         # a class of the user's without any fitted attribute may have nothing to learn
         own = type(step).__module__.startswith("sklearn.")
