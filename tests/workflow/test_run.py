@@ -189,9 +189,9 @@ def test_a_partial_run_says_what_is_missing_and_computes_no_unit(copied):
     outcome = copied("tables", "page", "verdict", *more)
     assert outcome.code == 0, outcome.text
     run = copied.folder / "results/tiny"
-    said = "2 of 4 expected units have no evaluate file: breast_cancer/lr/seed7"
+    said = "2 of 4 expected units have no evaluate file: all of seed 7."
     assert said in (run / "tables/predictive.md").read_text()
-    assert "2 of 4" in (run / "verdict.md").read_text()
+    assert "**2 units are missing.**" in (run / "verdict.md").read_text()
 
 
 def test_a_partial_run_without_any_unit_is_refused(workflow):
