@@ -23,7 +23,7 @@ def main() -> None:
     units = sorted(options.run.glob("evaluate/*/*/seed*.parquet"))
     if not units:
         parser.error(f"{options.run} has no evaluated unit")
-    for kind, ends in (("tables", (".md", ".csv")), ("figures", (".svg",))):
+    for kind, ends in (("tables", (".md", ".parquet")), ("figures", (".svg",))):
         target = options.reference / kind
         target.mkdir(parents=True, exist_ok=True)
         for file in sorted((options.run / kind).iterdir()):
