@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SNAKEMAKE := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/snakemake --cores $(CORES)
 
-.PHONY: demo quick reproduce recourse test lint format clean report help
+.PHONY: demo quick reproduce recourse test lint format docs clean report help
 
 help:
 	@echo "make demo       embedded data, nine families; a few minutes, no downloads beyond packages"
@@ -18,6 +18,7 @@ help:
 	@echo "make recourse   the second benchmark: which counterfactuals survive which model change"
 	@echo "make report     HTML report of a run: make report ARGS='--configfile config/demo.yaml'"
 	@echo "make test       all tests        make lint  formatters and linters        make clean"
+	@echo "make docs       reference of the library's public names: site/index.html"
 
 # The lock is installed once; the stamp is made anew when a requirements file changes.
 $(VENV)/.run: envs/requirements.txt
@@ -54,7 +55,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile workflow
-	$(BIN)/codespell src scripts tools workflow config benchmarks README.md CHANGELOG.md
+	$(BIN)/codespell src scripts tools workflow config benchmarks docs README.md CHANGELOG.md
 	$(BIN)/snakemake --lint
 
 format: $(VENV)/.dev
@@ -62,7 +63,10 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow
 
+docs: $(VENV)/.dev
+	$(BIN)/python tools/build_reference.py site
+
 # Downloaded data (data/) and the committed reference tables stay.
 clean:
 	find results -mindepth 1 -maxdepth 1 ! -name reference -exec rm -rf {} + 2>/dev/null || true
-	rm -rf .snakemake .pytest_cache .ruff_cache .hypothesis
+	rm -rf site .snakemake .pytest_cache .ruff_cache .hypothesis

@@ -29,6 +29,10 @@ pathvars:
 report: "workflow/report/workflow.rst"
 
 
+onstart:
+    lift_start_limit()
+
+
 localrules:
     all,
 

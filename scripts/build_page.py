@@ -12,7 +12,12 @@ def main(job):
     config = params_of(job)["config"]
     labels = config["labels"]
     rules = {name: rule_text(labels["rules"][name], labels) for name in config["rules"]}
+    stages = ("certificates", "stressed", "labels", "ranks", "metrics")
+    listed = [[f] if isinstance(f := job.input[stage], str) else f for stage in stages]
+    about = [read_metadata(file) for file in listed[0]]
+    keys = [f"{a['dataset']}/{a['model']}/{a['seed']}" for a in about]
     run = run_payload(
+        units=keys,
         auroc=from_arrow(read_table(job.input.auroc)),
         capture=from_arrow(read_table(job.input.capture)),
         datasets=dict(config["datasets"]),
@@ -25,27 +30,20 @@ def main(job):
         "tau_p": labels["tau_p"],
         "provenance": provenance(job),
     }
-    stages = ("certificates", "stressed", "labels", "ranks", "metrics")
 
-    def payload(unit, files):
-        dataset, model, seed = unit.split("/")
-        about = read_metadata(files[0])
+    def payload(about, files):
         tables = UnitTables(
-            dataset,
-            model,
-            int(seed),
+            about["dataset"],
+            about["model"],
+            about["seed"],
             **{stage: read_table(file) for stage, file in zip(stages, files, strict=True)},
             group_names=about["groups"]["names"],
             classes=about["classes"],
         )
         return unit_payload(tables, limit=config["cases"], tau_p=labels["tau_p"], rules=list(rules))
 
-    listed = [[f] if isinstance(f := job.input[stage], str) else f for stage in stages]
-    of_units = zip(*listed, strict=True)
-    page = render_page(
-        {**run, **facts},
-        (payload(unit, files) for unit, files in zip(run["units"], of_units, strict=True)),
-    )
+    of_units = zip(about, zip(*listed, strict=True), strict=True)
+    page = render_page({**run, **facts}, (payload(fact, files) for fact, files in of_units))
     write_text(page, job.output.page)
 
 

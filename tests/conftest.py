@@ -19,3 +19,13 @@ def shared_data() -> Path:
     if not (SHARED / "adult.parquet").is_file():
         pytest.skip(f"needs the copies of the public data sets in {SHARED.name}/ beside the clone")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Headless Chromium; tests that need it are skipped without it."""
+    from browsing import start_browser
+
+    driver = start_browser()
+    yield driver
+    driver.quit()

@@ -103,6 +103,7 @@ def make_run(units, *, limit=200, rules=RULES):
         models={m: m.upper() for m in models},
         seeds=seeds,
         rules={name: rule_text(rule, LABELS) for name in rules},
+        units=[u.key for u in units],
     )
     facts = {
         "run": "made-up",
@@ -118,5 +119,5 @@ def make_run(units, *, limit=200, rules=RULES):
 
 
 def make_page(units, **how) -> str:
-    """Return the page of a made-up run whose units are the full grid, in order."""
+    """Return the page of a made-up run; units that make no full grid are a run part of the way."""
     return render_page(*make_run(units, **how))

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 
 def main() -> None:
-    from cfc.artifacts import read_json, read_metadata, write_json
+    from cfc.artifacts import read_json, read_metadata, rows_hash, write_json
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path)
@@ -65,11 +65,19 @@ def main() -> None:
         },
         options.reference / "provenance.json",
     )
+    # what `tools/compare_reference.py` compares: rows, not bytes, as files also name their code
+    write_json(
+        {
+            file.relative_to(options.run).as_posix(): rows_hash(file)
+            for file in sorted(options.run.glob("*/*/*/seed*.parquet"))
+        },
+        options.reference / "rows.json",
+    )
     print(f"{len(units)} units -> {options.reference}")
 
 
 def copy_results(run: Path, reference: Path) -> None:
-    for kind, ends in (("tables", (".md", ".csv")), ("figures", (".svg",))):
+    for kind, ends in (("tables", (".md", ".parquet")), ("figures", (".svg",))):
         target = reference / kind
         target.mkdir(parents=True, exist_ok=True)
         for file in sorted((run / kind).iterdir()):

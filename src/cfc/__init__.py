@@ -15,6 +15,15 @@ LOADED_ON_USE = {
     "certify": "cfc.certificate",
     "StressSettings": "cfc.stress",
     "stress_cases": "cfc.stress",
+    "degradation": "cfc.operators",
+    "stress_operator": "cfc.operators",
+    "audit": "cfc.auditing.audit",
+    "Audit": "cfc.auditing.audit",
+    "Card": "cfc.auditing.audit",
+    "AuditInterrupted": "cfc.auditing.audit",
+    "CfcWarning": "cfc.auditing.audit",
+    "verify": "cfc.auditing.verify",
+    "Verification": "cfc.auditing.verify",
 }
 __all__ = [*LOADED_ON_USE, "__version__"]
 

@@ -164,13 +164,15 @@ def read_table(path: str | os.PathLike, columns: list[str] | None = None):
     """Read a Parquet file into a ``pyarrow.Table``.
 
     Raises:
-        ArtifactError: the file is missing, truncated or not Parquet, or a column is missing.
+        ArtifactError: the file is missing, truncated, not Parquet or of another schema version, or
+            a column is missing.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path) as file:
+            _facts(path, file.schema_arrow)
             known = set(file.schema_arrow.names)
             missing = [c for c in columns or [] if c not in known]
             if missing:
@@ -185,17 +187,49 @@ def read_table(path: str | os.PathLike, columns: list[str] | None = None):
 
 
 def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
-    """Return the ``cfc`` metadata of a Parquet file ({} when it has none)."""
+    """Return the ``cfc`` metadata of a Parquet file ({} when it has none).
+
+    Raises:
+        ArtifactError: the file is missing, damaged or of another schema version.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        metadata = pq.read_schema(path).metadata or {}
+        schema = pq.read_schema(path)
     except FileNotFoundError as error:
         raise ArtifactError(f"{path} does not exist") from error
     except (pa.ArrowInvalid, OSError) as error:
         raise ArtifactError(f"{path} cannot be read as Parquet ({error})") from error
-    return json.loads(metadata.get(_KEY, b"{}"))
+    return _facts(path, schema)
+
+
+def _facts(path, schema) -> dict[str, Any]:
+    facts = json.loads((schema.metadata or {}).get(_KEY, b"{}"))
+    version = facts.get("schema_version", SCHEMA_VERSION)
+    if version != SCHEMA_VERSION:
+        raise ArtifactError(
+            f"{path} was written under schema version {version}, this version reads "
+            f"{SCHEMA_VERSION}; delete it (or the results folder) and run the same command again"
+        )
+    return facts
+
+
+def rows_hash(path: str | os.PathLike) -> str:
+    """Return 16 hexadecimal digits of a Parquet file's rows and types, its metadata left out.
+
+    Two files with equal rows have the same hash, whatever code, folder or time they come from.
+
+    Raises:
+        ArtifactError: the file is missing, damaged or of another schema version.
+    """
+    import pyarrow as pa
+
+    table = read_table(path).replace_schema_metadata(None).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return hashlib.sha256(sink.getvalue()).hexdigest()[:16]
 
 
 def to_numpy(column) -> Any:

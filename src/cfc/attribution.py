@@ -133,9 +133,7 @@ def group_shapley(
         states = 2**n_groups
     elif not additive:
         states = 2 + permutations * (n_groups - 1)
-    step = cases_per_chunk(
-        states, X.shape[1], **({"chunk_bytes": chunk_bytes} if chunk_bytes else {})
-    )
+    step = cases_per_chunk(states, X.shape[1], chunk_bytes)
     for start in range(0, n, step):
         part = np.arange(start, min(start + step, n))
         if exact:

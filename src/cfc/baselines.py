@@ -20,8 +20,9 @@ class Coordinate:
     Attributes:
         alias: safe column name, ``f0000`` and so on: some libraries refuse ``[ ] <`` or quotes.
         field: raw field it comes from.
-        kind: ``value`` (standardised number), ``indicator`` (0/1 of a marker or of missingness) or
-            ``level`` (one-hot level of a nominal field).
+        kind: ``value`` (a number, which may be averaged and faded), ``indicator`` (0/1 of a marker
+            or of missingness), ``level`` (0/1 of one level of a nominal field) or ``code`` (a
+            nominal column held as a number: replaced, never averaged or faded).
         level: marker or category it stands for, as text; None for a value.
         is_missing: the level or indicator stands for an absent value.
     """

@@ -12,6 +12,7 @@ import numpy as np
 
 from cfc.errors import CfcError
 from cfc.groups import Groups
+from cfc.operators import DEGRADATIONS, Context
 from cfc.predictor import CountedPredictor, Predict, cases_per_chunk
 from cfc.protocol import Protocol, forward_rows
 from cfc.scores import (
@@ -25,11 +26,34 @@ from cfc.scores import (
 from cfc.seeding import uniforms
 
 _TOP = {"top1": 1, "top3": 3}
+_FADING = (*_TOP, "all")
+_NEVER = np.iinfo(np.int16).max  # place of a fixed coordinate in the order of removal
 
 
 @dataclass(frozen=True)
 class Certificates:
     """Certificates of n cases under one protocol; first axis of every array is the case.
+
+    A model that knows one coordinate only, and two cases on either side of its boundary: nothing
+    but the first group matters, and without it both look like the baseline.
+
+    >>> import numpy as np
+    >>> from cfc import PRESETS, Groups, certify
+    >>> def predict(X):
+    ...     p = 1 / (1 + np.exp(-4 * X[:, 0]))
+    ...     return np.column_stack([1 - p, p])
+    >>> groups = Groups(["first", "second"], [[0], [1]], n_coordinates=2)
+    >>> X = np.array([[2.0, 1.0], [-1.0, 1.0]])
+    >>> certificates = certify(X, groups, np.array([-0.5, 0.0]), predict, PRESETS["paper"])
+    >>> certificates.margin.round(3)
+    array([8., 4.])
+    >>> certificates.delta.round(3)  # of each group, in declared order
+    array([[10.,  0.],
+           [ 2.,  0.]])
+    >>> certificates.flip_budget  # K + 1 = 3: the second does not flip
+    array([1, 3], dtype=int16)
+    >>> certificates.lambda_star[:, 0]  # first severity at which fading the top group flips
+    array([ 1., inf])
 
     Attributes:
         predicted: class of the unstressed prediction, int16 [n].
@@ -47,7 +71,7 @@ class Certificates:
         lambda_star: first severity that flips, inf if none, float64 [n, |P|] (eq. 9).
         u: weighted sum of the three terms, float64 [n] (eq. 10); rank by it.
         fds: 1 − exp(−u), in [0, 1), float64 [n]; rounds to 1 for u above 37, so rank by u.
-        baseline_label: class predicted for x̄ itself.
+        baseline_label: class predicted for x̄ itself, fixed coordinates included.
         rows_per_case: forward rows made for one case.
         model_seconds: time spent inside the model.
         dtype: dtype in which the model answered.
@@ -95,16 +119,40 @@ def certify(
     order: np.ndarray | None = None,
     case_ids: np.ndarray | None = None,
     noise_scale: np.ndarray | None = None,
+    fades: np.ndarray | None = None,
+    dtype: str | np.dtype = "float32",
     chunk_bytes: int | None = None,
     progress=None,
 ) -> Certificates:
     """Certify every row of X.
 
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from cfc import PRESETS, Groups, certify
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = RandomForestClassifier(n_estimators=20, random_state=0).fit(X[:400], y[:400])
+    >>> measured = ["mean", "error", "worst"]  # of ten properties each
+    >>> groups = Groups(measured, np.arange(30).reshape(3, 10), n_coordinates=30)
+    >>> certificates = certify(
+    ...     X[400:],
+    ...     groups,
+    ...     X[:400].mean(axis=0),
+    ...     model.predict_proba,
+    ...     PRESETS["audit"],
+    ...     forest_trees=20,
+    ... )
+    >>> certificates.path_margin.shape  # nothing removed, then one, two, three groups
+    (169, 4)
+    >>> most_fragile = np.argsort(-certificates.u)[:10]
+    >>> bool((certificates.flip_budget[most_fragile] == 1).all())
+    True
+
     Args:
-        X: rows, [n, d]; taken as float32 in C order.
+        X: rows, [n, d]; taken as ``dtype`` in C order.
         groups: partition of the d coordinates.
         baseline: x̄, [d].
-        predict: float32 rows [r, d] -> probabilities [r, C].
+        predict: rows [r, d] of ``dtype`` -> probabilities [r, C].
         protocol: what is declared.
         clip: lower bound of a probability; default: the protocol's, see ``forest_trees``.
         forest_trees: number of trees if the model is a forest: a protocol with
@@ -114,6 +162,10 @@ def certify(
         case_ids: stable whole numbers [n] in [0, 2**32), used by ``sign_noise`` only.
         noise_scale: standard deviation of each numeric coordinate, 0 elsewhere, [d]; needed by
             ``sign_noise`` only.
+        fades: coordinates that can be moved part of the way to the baseline, bool [d], default
+            all. The others, such as a category's code or a coordinate whose baseline is NaN, are
+            replaced as a whole from severity ½ on, where a half-way value is nearer the baseline.
+        dtype: ``float32`` or ``float64``, in which states are made and the model is asked.
         chunk_bytes: size of the largest state matrix (default 64 MiB).
         progress: called with the number of cases done after each chunk.
 
@@ -122,9 +174,9 @@ def certify(
             lacks its inputs.
         ModelError: the model's answers are not probabilities.
     """
-    X = np.ascontiguousarray(X, dtype=np.float32)
-    baseline = np.ascontiguousarray(baseline, dtype=np.float32)
-    _check_inputs(X, groups, baseline, protocol, case_ids, noise_scale)
+    X = np.ascontiguousarray(X, dtype=dtype)
+    baseline = np.ascontiguousarray(baseline, dtype=dtype)
+    _check_inputs(X, groups, baseline, protocol, case_ids, noise_scale, fades)
     order = None if order is None else _given_order(order, len(X), len(groups))
     model = CountedPredictor(predict)
     job = _Job(
@@ -136,11 +188,10 @@ def certify(
         depth=min(protocol.depth, len(groups)),
         clip=protocol.clip_for(forest_trees) if clip is None else clip,
         noise_scale=noise_scale,
+        fades=None if fades is None or np.all(fades) else np.asarray(fades, dtype=bool),
     )
     most_states = max(1 + len(groups), job.depth + len(_degradations(job)))
-    step = cases_per_chunk(
-        most_states, X.shape[1], **({"chunk_bytes": chunk_bytes} if chunk_bytes else {})
-    )
+    step = cases_per_chunk(most_states, X.shape[1], chunk_bytes, X.itemsize)
     parts = []
     for start in range(0, max(1, len(X)), step):
         ids = None if case_ids is None else case_ids[start : start + step]
@@ -168,6 +219,12 @@ class _Job:
     depth: int
     clip: float
     noise_scale: np.ndarray | None
+    fades: np.ndarray | None
+
+    @property
+    def ends_at_baseline(self) -> bool:
+        """Tell whether removing every group leaves x̄ itself: no coordinate is fixed."""
+        return not self.groups.fixed.size
 
     def margins(self, proba: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         """Return margins [n, s] of states [n, s, C] for the original class."""
@@ -187,7 +244,7 @@ class _Job:
         return self.model(states.reshape(n * s, d)).reshape(n, s, -1)
 
 
-def _check_inputs(X, groups, baseline, protocol, case_ids, noise_scale) -> None:
+def _check_inputs(X, groups, baseline, protocol, case_ids, noise_scale, fades) -> None:
     if X.ndim != 2 or X.shape[1] != groups.n_coordinates:
         raise CfcError(
             f"rows have shape {X.shape}, but the groups partition {groups.n_coordinates} "
@@ -195,8 +252,11 @@ def _check_inputs(X, groups, baseline, protocol, case_ids, noise_scale) -> None:
         )
     if baseline.shape != (X.shape[1],):
         raise CfcError(f"the baseline has shape {baseline.shape}, expected ({X.shape[1]},)")
-    if not np.isfinite(baseline).all():
-        bad = int(np.flatnonzero(~np.isfinite(baseline))[0])
+    if fades is not None and np.shape(fades) != (X.shape[1],):
+        raise CfcError(f"fades has shape {np.shape(fades)}, expected ({X.shape[1]},)")
+    faded = np.ones(X.shape[1], dtype=bool) if fades is None else np.asarray(fades, dtype=bool)
+    if not np.isfinite(baseline[faded]).all():
+        bad = int(np.flatnonzero(~np.isfinite(baseline) & faded)[0])
         raise CfcError(f"the baseline is not finite at coordinate {bad}")
     if "sign_noise" in protocol.operators and (case_ids is None or noise_scale is None):
         raise CfcError("the operator sign_noise needs case_ids and noise_scale")
@@ -222,9 +282,10 @@ def _degradations(job: _Job) -> list[tuple[str, float]]:
     pairs = []
     for operator in job.protocol.operators:
         for severity in job.protocol.severities:
-            if operator == "prefix" or (operator != "sign_noise" and severity == 1.0):
-                top = _TOP.get(operator, 0)
-                if min(top, len(job.groups)) <= job.depth:
+            if operator == "prefix" or (operator in _FADING and severity == 1.0):
+                everything = operator == "all"
+                top = len(job.groups) if everything else _TOP.get(operator, 0)
+                if (everything and job.ends_at_baseline) or min(top, len(job.groups)) <= job.depth:
                     continue
             pairs.append((operator, severity))
     return pairs
@@ -251,7 +312,7 @@ def _certify_chunk(
         order = np.argsort(-delta, axis=1, kind="stable") if given is None else given
         order = order.astype(np.int16)
         # the last state of a path through all groups is the baseline itself, asked once
-        steps = [k for k in range(2, job.depth + 1) if k < n_groups]
+        steps = [k for k in range(2, job.depth + 1) if k < n_groups or not job.ends_at_baseline]
         extra, states = _extra_states(X, order, steps, ids, job)
         path_proba = np.concatenate(
             [
@@ -318,9 +379,9 @@ def _extra_states(X, order, steps, ids, job) -> tuple[np.ndarray, list[tuple[str
         np.arange(order.shape[1], dtype=np.int16)[None],
         axis=1,
     )
-    rank = rank[:, job.groups.of_coordinate]
+    rank = job.groups.spread(rank, _NEVER)
     pairs = _degradations(job)
-    states = np.empty((len(X), len(steps) + len(pairs), X.shape[1]), dtype=np.float32)
+    states = np.empty((len(X), len(steps) + len(pairs), X.shape[1]), dtype=X.dtype)
     for column, k in enumerate(steps):
         states[:, column] = np.where(rank < k, job.baseline, X)
     for column, (operator, severity) in enumerate(pairs, start=len(steps)):
@@ -328,24 +389,38 @@ def _extra_states(X, order, steps, ids, job) -> tuple[np.ndarray, list[tuple[str
     return job.ask(states), pairs
 
 
-def attenuate(X: np.ndarray, baseline: np.ndarray, severity: float) -> np.ndarray:
-    """Return x + λ(x̄ − x), kept between the two, exactly x̄ at λ = 1; float32."""
+def attenuate(
+    X: np.ndarray, baseline: np.ndarray, severity: float, fades: np.ndarray | None = None
+) -> np.ndarray:
+    """Return x + λ(x̄ − x), kept between the two, exactly x̄ at λ = 1; in the dtype of X.
+
+    A coordinate that cannot fade is x below λ = ½ and x̄ from there on.
+    """
     if severity == 1.0:
         return np.broadcast_to(baseline, X.shape)
-    moved = X + np.float32(severity) * (baseline - X)
-    return np.clip(moved, np.minimum(X, baseline), np.maximum(X, baseline))
+    moved = X + X.dtype.type(severity) * (baseline - X)
+    moved = np.clip(moved, np.minimum(X, baseline), np.maximum(X, baseline))
+    return moved if fades is None else np.where(fades, moved, baseline if severity >= 0.5 else X)
 
 
 def _degrade(X, rank, operator, severity, ids, job) -> np.ndarray:
     if operator == "sign_noise":
         # away from the label channel's streams: those are keyed by the stress operator's name
         signs = uniforms(job.protocol.seed, "sign_noise", ids, 0, np.zeros(1), X.shape[1])[:, 0]
-        scale = np.asarray(job.noise_scale, dtype=np.float32)
-        return X + np.float32(severity) * np.where(signs < 0.5, -scale, scale)
-    moved = attenuate(X, job.baseline, severity)
+        scale = np.asarray(job.noise_scale, dtype=X.dtype)
+        return X + X.dtype.type(severity) * np.where(signs < 0.5, -scale, scale)
+    if operator in DEGRADATIONS:
+        return DEGRADATIONS[operator].states(
+            X, severity, _context(job, rank), seed=job.protocol.seed, case_ids=ids
+        )
+    moved = attenuate(X, job.baseline, severity, job.fades)
     if operator == "all":
-        return moved
+        return moved if job.ends_at_baseline else np.where(rank < _NEVER, moved, X)
     return np.where(rank < _TOP[operator], moved, X)
+
+
+def _context(job: _Job, rank: np.ndarray) -> Context:
+    return Context(job.groups, job.baseline, rank, None, job.noise_scale)
 
 
 def _thresholds(extra, pairs, path_label, predicted, job) -> np.ndarray:
@@ -359,8 +434,10 @@ def _thresholds(extra, pairs, path_label, predicted, job) -> np.ndarray:
                 label = labels[:, column[operator, severity]]
             elif operator == "prefix":
                 label = path_label[:, math.ceil(round(severity * job.depth, 9))]
-            elif operator == "all":
+            elif operator == "all" and job.ends_at_baseline:
                 label = np.argmax(job.baseline_proba)
+            elif operator == "all":
+                label = path_label[:, len(job.groups)]
             else:
                 label = path_label[:, min(_TOP[operator], len(job.groups))]
             result[label != predicted, number] = severity

@@ -3,15 +3,38 @@
 Everything that is wrong is said at once, each with its place and the nearest valid name.
 """
 
+import ast
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from cfc.data.registry import DatasetSpec
 from cfc.errors import ConfigError, ProblemList, nearest
 from cfc.labels import LabelRule
-from cfc.protocol import Protocol
+from cfc.models.registry import FAMILIES, own_file
+from cfc.protocol import BASELINES, FURTHER_BASELINES, Protocol
 from cfc.stress import StressSettings
 from cfc.transfer import TransferSettings
+
+
+def load_schema(folder: Path) -> dict[str, Any]:
+    """Return the JSON schema of a whole configuration.
+
+    Args:
+        folder: holds ``config.schema.yaml`` and ``models.schema.yaml``. Entries of data sets are
+            checked by `cfc.data.registry`, which says more than a schema can.
+    """
+    import yaml
+
+    whole, models = (
+        yaml.safe_load((folder / f"{name}.schema.yaml").read_text(encoding="utf-8"))
+        for name in ("config", "models")
+    )
+    whole["properties"] |= models["properties"]
+    return whole
 
 
 def schema_problems(value: Any, schema: Mapping[str, Any], where: str = "") -> list[str]:
@@ -26,8 +49,13 @@ def schema_problems(value: Any, schema: Mapping[str, Any], where: str = "") -> l
         place = ".".join([where, *map(str, error.absolute_path)]).strip(".") or "configuration"
         if error.validator == "additionalProperties" and isinstance(error.instance, Mapping):
             known = error.schema.get("properties", {})
+            patterns = error.schema.get("patternProperties", {})
             for key in error.instance:
-                if key not in known:
+                if patterns and not any(re.search(p, str(key)) for p in patterns):
+                    problems.append(
+                        f"{place}: the name {key!r} does not match {', '.join(patterns)}"
+                    )
+                elif not patterns and key not in known:
                     problems.append(f"{place}: unknown key {key!r}; {nearest(key, known)}")
         elif error.validator == "required":
             missing = [key for key in error.validator_value if key not in error.instance]
@@ -49,6 +77,7 @@ def check_config(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """
     problems = ProblemList(schema_problems(config, schema))
     problems += _selection_problems(config)
+    problems += _entry_problems(config)
     problems += _meaning_problems(config)
     problems += _recourse_problems(config)
     problems.raise_if_any(ConfigError, "the configuration is not valid")
@@ -70,6 +99,35 @@ def _selection_problems(config: Mapping[str, Any]) -> Iterable[str]:
         yield f"preset: {preset!r} is not defined; {nearest(preset, presets)}"
 
 
+def _entry_problems(config: Mapping[str, Any]) -> Iterable[str]:
+    """Say what is wrong with the entries of both registries, one's own above all."""
+    datasets, models = (
+        entries if isinstance(entries := config.get(f"{name}_registry"), Mapping) else {}
+        for name in ("dataset", "model")
+    )
+    for key, entry in datasets.items():
+        read = partial(DatasetSpec.from_mapping, key, entry)
+        yield from _said_by(read, f"dataset_registry.{key}")
+    for key, entry in models.items():
+        if not isinstance(entry, Mapping):
+            continue  # the schema has said so
+        if isinstance(own := entry.get("class"), str):
+            yield from _said_by(partial(_parse, own), f"model_registry.{key}.class")
+        elif key not in FAMILIES:
+            yield (
+                f"model_registry.{key}: no family of that name; {nearest(key, FAMILIES)}. A family "
+                "of your own needs class: path/to/file.py:ClassName"
+            )
+
+
+def _parse(class_path: str) -> None:
+    file = own_file(class_path)
+    try:
+        ast.parse(file.read_bytes())
+    except SyntaxError as error:
+        raise ConfigError(f"{file}, line {error.lineno}: {error.msg}") from error
+
+
 def _texts(value: Any) -> list[str]:
     return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
 
@@ -84,6 +142,11 @@ def _meaning_problems(config: Mapping[str, Any]) -> Iterable[str]:
     presets = config.get("presets")
     for name, values in (presets if isinstance(presets, Mapping) else {}).items():
         yield from _said_by(lambda v=values, n=name: Protocol.from_mapping(v, n), f"presets.{name}")
+        if isinstance(values, Mapping) and values.get("baseline") in FURTHER_BASELINES:
+            yield (
+                f"presets.{name}.baseline: {values['baseline']!r} is for one's own model "
+                f"(cfc.audit); here one of {', '.join(BASELINES)}"
+            )
     labels, audit = config.get("labels"), config.get("audit")
     if isinstance(labels, Mapping) and isinstance(audit, Mapping):
         tau_p, threshold = labels.get("tau_p"), audit.get("threshold")

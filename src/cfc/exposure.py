@@ -32,7 +32,8 @@ class ExposureGrid:
     """Values each group is swept over, in the transformed space.
 
     Attributes:
-        values: for each group, distinct points float32 [q_g, d_g], columns as the group's indices.
+        values: for each group, distinct points [q_g, d_g] of one float dtype, columns as the
+            group's indices.
         weights: for each group, float64 [q_g], positive, sum 1.
     """
 
@@ -140,7 +141,7 @@ def exposure_grid(
         groups: partition of the coordinates.
         fields_of_group: raw fields of each group, in the order of the groups.
         fields: field name -> declaration.
-        transform: raw table -> float32 matrix [n, d], the fitted preprocessor.
+        transform: raw table -> float matrix [n, d], the fitted preprocessor.
         points: resolution Q, at least 1.
         seed: root seed of the unit.
 
@@ -173,12 +174,13 @@ def _observed(n: int, count: int, seed: int, name: str) -> np.ndarray:
 
 def _merged(points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return distinct points in order of first occurrence, with summed weights."""
-    # −0.0 and 0.0 are one value, but their bytes differ
-    points = np.ascontiguousarray(points, dtype=np.float32) + np.float32(0)
-    _, first, inverse = np.unique(points, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    summed = np.bincount(inverse.ravel(), weights=weights)[order]
-    return points[first[order]], summed / summed.sum()
+    # adding 0 makes −0.0 and 0.0 one value; bytes, because NaN differs from itself
+    points = np.ascontiguousarray(points) + points.dtype.type(0)
+    place: dict[bytes, int] = {}
+    inverse = [place.setdefault(point.tobytes(), len(place)) for point in points]
+    _, first = np.unique(inverse, return_index=True)
+    summed = np.bincount(inverse, weights=weights)
+    return points[first], summed / summed.sum()
 
 
 def expose(
@@ -188,6 +190,7 @@ def expose(
     predict: Predict,
     *,
     clip: float = CLIP,
+    dtype: str | np.dtype = "float32",
     chunk_bytes: int | None = None,
     progress=None,
 ) -> Exposure:
@@ -197,11 +200,12 @@ def expose(
     that of the class predicted for x: e_g = Σ_v w_v κ⁺_g(v), f_g = Σ_v w_v 1[label changes].
 
     Args:
-        X: rows [n, d]; taken as float32 in C order.
+        X: rows [n, d]; taken as ``dtype`` in C order.
         groups: partition of the d coordinates.
         grid: points and weights of each group.
-        predict: float32 rows [r, d] -> probabilities [r, C].
+        predict: rows [r, d] of ``dtype`` -> probabilities [r, C].
         clip: lower bound of a probability.
+        dtype: ``float32`` or ``float64``, in which states are made and the model is asked.
         chunk_bytes: size of the largest state matrix (default 64 MiB).
         progress: called with the number of cases done after each chunk.
 
@@ -209,16 +213,14 @@ def expose(
         CfcError: rows, groups and grid do not fit together.
         ModelError: the model's answers are not probabilities.
     """
-    X = np.ascontiguousarray(X, dtype=np.float32)
+    X = np.ascontiguousarray(X, dtype=dtype)
     _check_shapes(X, groups, grid)
     model = CountedPredictor(predict)
     n, count = len(X), grid.rows_per_case
     stops = np.cumsum([len(w) for w in grid.weights])
     e, f = np.zeros((n, len(groups))), np.zeros((n, len(groups)))
     squares = np.zeros(n)
-    step = cases_per_chunk(
-        1 + count, X.shape[1], **({"chunk_bytes": chunk_bytes} if chunk_bytes else {})
-    )
+    step = cases_per_chunk(1 + count, X.shape[1], chunk_bytes, X.itemsize)
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))
         states = np.repeat(X[part, None, :], 1 + count, axis=1)

@@ -12,10 +12,22 @@ from cfc.errors import GroupError, ProblemList, nearest
 class Groups:
     """A named partition of the coordinates 0..d−1, in declared order.
 
+    >>> groups = Groups(["income", "history"], [[0, 2], [1]], n_coordinates=3)
+    >>> groups.of_coordinate
+    array([0, 1, 0])
+    >>> Groups(["income", "history"], [[0, 1], [1]], n_coordinates=3)
+    Traceback (most recent call last):
+        ...
+    cfc.errors.GroupError: groups are not a partition: 2 problems
+      - coordinate 1 is in group 'income' and in group 'history'
+      - 1 coordinate(s) are in no group: 2
+
     Attributes:
         names: name of each group, unique.
         indices: coordinate indices of each group, ascending, int64 arrays.
         n_coordinates: d.
+        label: name of this grouping.
+        fixed: coordinates declared to be in no group, ascending: nothing ever changes them.
 
     Raises:
         GroupError: overlap, gap, empty group, index out of range or repeated name; every problem
@@ -26,9 +38,11 @@ class Groups:
     indices: tuple[np.ndarray, ...]
     n_coordinates: int
     label: str = "raw"
+    fixed: np.ndarray = ()
 
     def __post_init__(self):
         object.__setattr__(self, "names", tuple(map(str, self.names)))
+        object.__setattr__(self, "fixed", np.unique(np.asarray(self.fixed, dtype=np.int64)))
         object.__setattr__(
             self, "indices", tuple(np.unique(np.asarray(i, dtype=np.int64)) for i in self.indices)
         )
@@ -40,8 +54,9 @@ class Groups:
         for name in sorted({n for n in self.names if self.names.count(n) > 1}):
             problems.append(f"the name {name!r} is used more than once")
         owner: dict[int, str] = {}
-        for name, index in zip(self.names, self.indices, strict=True):
-            if index.size == 0:
+        members = [*zip(self.names, self.indices, strict=True), ("(fixed)", self.fixed)]
+        for name, index in members:
+            if index.size == 0 and index is not self.fixed:
                 problems.append(f"group {name!r} is empty")
             for i in index.tolist():
                 if not 0 <= i < self.n_coordinates:
@@ -68,11 +83,26 @@ class Groups:
 
     @property
     def of_coordinate(self) -> np.ndarray:
-        """Group number of each coordinate, int64 [d]."""
-        owner = np.empty(self.n_coordinates, dtype=np.int64)
+        """Group number of each coordinate, int64 [d]; G for a fixed one."""
+        owner = np.full(self.n_coordinates, len(self), dtype=np.int64)
         for number, index in enumerate(self.indices):
             owner[index] = number
         return owner
+
+    def spread(self, of_group: np.ndarray, fixed) -> np.ndarray:
+        """Return values of groups as values of coordinates.
+
+        Args:
+            of_group: values [..., G].
+            fixed: value of the fixed coordinates.
+
+        Returns:
+            values [..., d] of the same dtype.
+        """
+        if self.fixed.size:
+            filler = np.full((*of_group.shape[:-1], 1), fixed, dtype=of_group.dtype)
+            of_group = np.concatenate([of_group, filler], axis=-1)
+        return of_group[..., self.of_coordinate]
 
     @classmethod
     def of_fields(

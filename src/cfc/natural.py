@@ -193,7 +193,7 @@ def natural_stress(
     predicted, margin = np.empty(n, dtype=np.int16), np.empty(n)
     margins = np.empty((n, draws), dtype=np.float32)
     labels = np.empty((n, draws), dtype=np.int16)
-    step = cases_per_chunk(draws + 1, d, **({"chunk_bytes": chunk_bytes} if chunk_bytes else {}))
+    step = cases_per_chunk(draws + 1, d, chunk_bytes)
     for start in range(0, n, step):
         part = slice(start, start + step)
         states = np.empty((len(X[part]), draws + 1, d), dtype=np.float32)

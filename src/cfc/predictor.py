@@ -56,6 +56,15 @@ class CountedPredictor:
         return proba
 
 
-def cases_per_chunk(states: int, n_coordinates: int, chunk_bytes: int = _CHUNK_BYTES) -> int:
-    """Return how many cases fit a chunk whose state matrix stays under ``chunk_bytes``."""
-    return max(1, chunk_bytes // (4 * n_coordinates * states))
+def cases_per_chunk(
+    states: int, n_coordinates: int, chunk_bytes: int | None = None, itemsize: int = 4
+) -> int:
+    """Return how many cases fit a chunk whose state matrix stays under ``chunk_bytes``.
+
+    Args:
+        states: states of one case.
+        n_coordinates: d.
+        chunk_bytes: size of the largest state matrix; None = 64 MiB.
+        itemsize: bytes of a number.
+    """
+    return max(1, (chunk_bytes or _CHUNK_BYTES) // (itemsize * n_coordinates * states))

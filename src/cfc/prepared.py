@@ -146,12 +146,15 @@ def groups_to_json(groups: Groups) -> dict[str, Any]:
         "names": list(groups.names),
         "indices": [i.tolist() for i in groups.indices],
         "n_coordinates": groups.n_coordinates,
+        **({"fixed": groups.fixed.tolist()} if groups.fixed.size else {}),
     }
 
 
 def groups_from_json(value: Mapping[str, Any], label: str) -> Groups:
     """Rebuild groups, checking the partition again."""
-    return Groups(value["names"], value["indices"], value["n_coordinates"], label)
+    return Groups(
+        value["names"], value["indices"], value["n_coordinates"], label, value.get("fixed", ())
+    )
 
 
 def arrays_hash(arrays: Sequence[np.ndarray]) -> str:

@@ -12,8 +12,11 @@ from typing import Any
 
 from cfc.artifacts import canonical_json, sha256_text
 from cfc.errors import ConfigError, ProblemList, nearest
+from cfc.operators import DEGRADATIONS
 
 BASELINES = ("mean", "mean_off", "median", "zero", "mode")
+# only where one's own model is audited: absent values, or a row handed over
+FURTHER_BASELINES = ("missing", "given")
 OPERATORS = ("top1", "top3", "all", "prefix", "sign_noise")
 ORDERS = ("static", "greedy")
 MARGINS = ("original", "unsigned")
@@ -23,13 +26,25 @@ MARGINS = ("original", "unsigned")
 class Protocol:
     """What an audit declares (paper, section 3.2; defaults are the preset ``paper``).
 
+    >>> Protocol(depth=3).severities
+    (0.25, 0.5, 0.75, 1.0)
+    >>> Protocol(depth=3).hash == Protocol(depth=4).hash
+    False
+    >>> Protocol.from_mapping({"dpeth": 3})
+    Traceback (most recent call last):
+        ...
+    cfc.errors.ConfigError: protocol 'custom': 1 problem
+      - 'dpeth' is not a protocol setting; nearest known: depth, preset
+
     Attributes:
         preset: name of the preset the values started from.
-        baseline: how the replacement vector x̄ is made from train; see `cfc.baselines`.
+        baseline: how the replacement vector x̄ is made from train; see `cfc.baselines`. For one's
+            own model also ``missing`` (every value absent) and ``given`` (a row handed over).
         depth: largest number of groups removed, K >= 1; min(depth, G) is used.
         order: ``static`` sorts the one-step drops once (paper, eq. 4); ``greedy`` re-evaluates
             the remaining groups after each removal.
-        operators: degradation operators P, a non-empty subset of `OPERATORS`.
+        operators: degradation operators P, a non-empty subset of `OPERATORS` and of those
+            registered with `cfc.degradation`.
         severities: grid Λ, ascending, each in (0, 1].
         weights: (w1, w2, w3) of RCMA, 1/k* and the degradation term, non-negative, sum 1 (eq. 10).
         clip: lower bound of a probability (eq. 14).
@@ -56,13 +71,18 @@ class Protocol:
         for name in ("operators", "severities", "weights"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         problems = ProblemList()
-        for name, known in (("baseline", BASELINES), ("order", ORDERS), ("margin", MARGINS)):
+        for name, known in (
+            ("baseline", (*BASELINES, *FURTHER_BASELINES)),
+            ("order", ORDERS),
+            ("margin", MARGINS),
+        ):
             if getattr(self, name) not in known:
                 problems.append(f"{name}: {getattr(self, name)!r} is unknown; {_all(known)}")
         if not isinstance(self.depth, int) or self.depth < 1:
             problems.append(f"depth: {self.depth!r} is not a whole number of at least 1")
-        unknown = [o for o in self.operators if o not in OPERATORS]
-        problems += [f"operators: {o!r} is unknown; {_all(OPERATORS)}" for o in unknown]
+        operators = (*OPERATORS, *DEGRADATIONS)
+        unknown = [o for o in self.operators if o not in operators]
+        problems += [f"operators: {o!r} is unknown; {_all(operators)}" for o in unknown]
         if not self.operators or len(set(self.operators)) != len(self.operators):
             problems.append("operators: name at least one, each once")
         grid = self.severities
@@ -144,6 +164,17 @@ PRESETS: dict[str, Protocol] = {
     # for comparison with the RCMA values the paper prints, which a signed margin cannot reach
     "reference": Protocol(preset="reference", operators=("top1",), margin="unsigned"),
 }
+"""Protocols by name: ``paper``, ``audit`` and ``reference``.
+
+>>> PRESETS["audit"].baseline
+'mean_off'
+
+A protocol of one's own starts from one of them:
+
+>>> from dataclasses import replace
+>>> replace(PRESETS["audit"], preset="mine", depth=3).depth
+3
+"""
 
 
 def get_preset(name: str) -> Protocol:

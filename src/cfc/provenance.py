@@ -79,12 +79,16 @@ def _read(file: Path) -> tuple[frozenset[str], str]:
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             imports.add(node.module)
             imports.update(f"{node.module}.{alias.name}" for alias in node.names)
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(
-            node, clean=False
-        ):
-            node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            # docstrings, those of values in the middle of a body included
+            node.body = [child for child in node.body if not _is_text(child)] or [ast.Pass()]
     imports |= {parent for name in imports for parent in _parents(name)}
     return frozenset(imports), hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+
+
+def _is_text(node: ast.stmt) -> bool:
+    is_constant = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return is_constant and isinstance(node.value.value, str)
 
 
 def _parents(name: str) -> list[str]:

@@ -125,8 +125,7 @@ class _Asked:
     def __init__(self, X, groups, baseline, model, clip, chunk_bytes):
         self.X, self.groups, self.baseline, self.model = X, groups, baseline, model
         self.clip = clip
-        limit = {"chunk_bytes": chunk_bytes} if chunk_bytes else {}
-        self.rows_per_call = cases_per_chunk(1, X.shape[1], **limit)
+        self.rows_per_call = cases_per_chunk(1, X.shape[1], chunk_bytes)
         parts = [
             predicted_label(model(X[start : start + self.rows_per_call]))
             for start in range(0, len(X), self.rows_per_call)

@@ -165,7 +165,6 @@ def transfer_cases(
     if X.ndim != 2 or X.shape[1] != groups.n_coordinates:
         raise CfcError(f"rows {X.shape} and groups of {groups.n_coordinates} do not fit together")
     model = CountedPredictor(predict)
-    limit = {"chunk_bytes": chunk_bytes} if chunk_bytes else {}
     n, d = X.shape
     near = None
     if "near_swap" in settings.severities:
@@ -176,7 +175,7 @@ def transfer_cases(
     cells, done = sum(map(len, settings.severities.values())), 0
     for operator, grid in settings.severities.items():
         draws = settings.draws[operator]
-        step = cases_per_chunk(1 + draws, d, **limit)
+        step = cases_per_chunk(1 + draws, d, chunk_bytes)
         for level, severity in enumerate(grid):
             for start in range(0, n, step):
                 part = np.arange(start, min(start + step, n))

@@ -88,6 +88,17 @@ def test_damage_is_named(table, tmp_path, reader):
             reader(path)
 
 
+@pytest.mark.parametrize("reader", [artifacts.read_table, artifacts.read_metadata])
+def test_another_schema_version_is_refused_by_name(table, tmp_path, monkeypatch, reader):
+    path = tmp_path / "old.parquet"
+    with monkeypatch.context() as earlier:
+        earlier.setattr(artifacts, "SCHEMA_VERSION", 0)
+        artifacts.write_table(table, path)
+        reader(path)
+    with pytest.raises(ArtifactError, match=r"old\.parquet was written under schema version 0"):
+        reader(path)
+
+
 def test_a_flipped_byte_in_the_data_is_noticed_or_harmless(table, tmp_path):
     path = tmp_path / "t.parquet"
     artifacts.write_table(table, path)

@@ -70,6 +70,13 @@ def test_default_protocol_equals_brute_force(kind, n_classes, n_groups):
 
 
 @pytest.mark.parametrize("order", ["static", "greedy"])
+def test_more_than_sixty_groups_equal_brute_force(order):
+    X, groups, baseline, model = random_problem(4, "tree", 67, 2, n_cases=2)
+    found = certify(X, groups, baseline, rowwise(model), Protocol(order=order))
+    assert_equals_reference(found, X, groups, baseline, model, order=order)
+
+
+@pytest.mark.parametrize("order", ["static", "greedy"])
 @pytest.mark.parametrize("margin", ["original", "unsigned"])
 @pytest.mark.parametrize("depth", [1, 2, 4, 5, 6])
 @pytest.mark.parametrize("kind", ["softmax", "tree"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cfc.config import check_config, schema_problems
+from cfc.config import check_config, load_schema, schema_problems
 from cfc.data.registry import load_registry
 from cfc.errors import ConfigError
 from cfc.labels import LabelRule
@@ -36,7 +36,7 @@ def merged(base, overlay):
 
 @pytest.fixture(scope="module")
 def schema():
-    return load("workflow/schemas/config.schema.yaml")
+    return load_schema(ROOT / "workflow/schemas")
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +176,46 @@ def test_a_name_may_not_be_a_data_set_and_a_model(config, schema):
     assert any("both a data set and a model" in line for line in problems_of(config, schema))
 
 
+OWN_DATA = {
+    "source": {"kind": "file", "path": "rows.csv"},
+    "target": "y",
+    "classes": ["no", "yes"],
+    "fields": {"a": "numeric", "b": {"kind": "nominal", "unavailable": ["unknown"]}},
+}
+
+
+def test_entries_of_ones_own_need_no_title_and_no_gpu(config, schema, tmp_path):
+    (tmp_path / "own.py").write_text("class Mine: pass")
+    config["dataset_registry"]["mine"] = OWN_DATA
+    config["model_registry"]["own"] = {"class": f"{tmp_path / 'own.py'}:Mine"}
+    check_config(config, schema)
+
+
+def test_mistakes_in_entries_are_said_before_any_job(config, schema, tmp_path):
+    (tmp_path / "own.py").write_text("class Mine:\n    x =\n")
+    config["dataset_registry"]["mine"] = {**OWN_DATA, "clases": ["no"], "fields": {"a": "numbr"}}
+    config["dataset_registry"]["adult"]["domain_groups"]["work"].remove("occupation")
+    config["model_registry"]["lr"]["parms"] = {}
+    config["model_registry"] |= {
+        "My-model": {"class": "json:Mine"},
+        "broken": {"class": f"{tmp_path / 'own.py'}:Mine"},
+        "absent": {"class": f"{tmp_path / 'wn.py'}:Mine"},
+        "xgbost": {"params": {}},
+    }
+    text = "\n".join(problems_of(config, schema))
+    for part in (
+        "dataset_registry.mine: clases: unknown key; nearest known: classes",
+        "dataset_registry.mine: fields.a: kind 'numbr' is unknown; nearest known: numeric",
+        "dataset_registry.adult: domain_groups: in no group: occupation",
+        "model_registry.lr: unknown key 'parms'; nearest known: params",
+        "model_registry: the name 'My-model' does not match ^[a-z0-9_]+$",
+        f"model_registry.broken.class: {tmp_path / 'own.py'}, line 2: invalid syntax",
+        f"model_registry.absent.class: no file {tmp_path / 'wn.py'}; nearest known: own.py",
+        "model_registry.xgbost: no family of that name; nearest known: xgboost",
+    ):
+        assert part in text, part
+
+
 def test_protocol_mistakes_name_their_preset(config, schema):
     config["presets"]["mine"] = {"baseline": "avarage", "depth": 0, "severities": [0, 2]}
     config["presets"]["other"] = {"dpeth": 3}
@@ -293,6 +333,19 @@ def test_a_protocol_reports_every_mistake():
 def test_severity_zero_repeats_and_disorder_are_illegal(severities):
     with pytest.raises(ConfigError, match="severities"):
         Protocol(severities=severities)
+
+
+@pytest.mark.parametrize("weights", [(0, 0, 0), (1.5, -0.5, 0), (1, 0), (0.5, 0.5, 0.5)])
+def test_weights_that_are_no_mixture_are_illegal(weights):
+    with pytest.raises(ConfigError, match=r"weights: .* must be three non-negative numbers with"):
+        Protocol(weights=weights)
+
+
+@pytest.mark.parametrize("baseline", ["missing", "given"])
+def test_a_preset_of_the_workflow_takes_no_baseline_of_ones_own_data(config, schema, baseline):
+    config["presets"]["paper"]["baseline"] = baseline
+    with pytest.raises(ConfigError, match=rf"presets.paper.baseline: '{baseline}' is for one's"):
+        check_config(config, schema)
 
 
 def test_hash_names_every_setting_but_the_preset():

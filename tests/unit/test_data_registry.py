@@ -139,7 +139,7 @@ def test_bad_entry_is_named(entry, change, part):
 
 def test_missing_keys_and_other_types_than_a_mapping():
     message = problems({})
-    for key in ("title", "source", "target", "classes", "fields"):
+    for key in ("source", "target", "classes", "fields"):
         assert f"{key}: missing" in message
     assert "expected a mapping" in problems(["title"])
     assert "lower-case letters" in problems(ENTRY, key="Small-1")

@@ -3,7 +3,10 @@
 import hashlib
 import io
 import json
+import os
 import pickle
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 
 from cfc.errors import ConfigError, ModelError
 from cfc.models import FAMILIES, TrainingData, get_family, load_model
+from cfc.models.registry import own_file
 
 SMALL = {
     "rf": {"n_estimators": 3},
@@ -227,7 +231,36 @@ def test_own_families_that_cannot_be_used(tail, message, tmp_path):
         get_family("my_prior", f"{path}{tail}")
 
 
+def test_the_file_of_a_family_of_ones_own_is_found_without_running_it(tmp_path, monkeypatch):
+    package = tmp_path / "ours"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "own.py").write_text("raise RuntimeError('this module was run')")
+    monkeypatch.chdir(tmp_path)
+    assert own_file("ours/own.py:Prior") == package / "own.py"  # from the working folder
+    with pytest.raises(ConfigError, match=r"no module 'ours\.own' .*, as in ours/own\.py:Prior"):
+        own_file("ours.own:Prior")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert own_file("ours.own:Prior") == package / "own.py"
+    with pytest.raises(ConfigError, match=r"no file .*on\.py; nearest known: own\.py"):
+        own_file("ours/on.py:Prior")
+    for target in ("sys:X", "no_such_module_anywhere.own:X", "ours:own:"):
+        with pytest.raises(ConfigError):
+            own_file(target)
+
+
 @pytest.mark.parametrize("target", ["no_such_module_anywhere:X", "/nowhere/own.py:X", "json:dumps"])
 def test_own_families_that_are_not_there(target):
     with pytest.raises(ConfigError, match="model 'mine'"):
         get_family("mine", target)
+
+
+def test_skops_can_be_the_first_thing_a_process_loads(repository):
+    code = "from cfc.models.sklearn_files import skops_io; print(skops_io().__name__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(repository / "src")},
+    )
+    assert done.stdout == "skops.io\n", done.stderr

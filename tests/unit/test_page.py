@@ -16,6 +16,7 @@ from cfc.page.payload import (
     FRAGILE,
     UNIFORM,
     UnitTables,
+    cut,
     mid_ranks,
     rounded,
     rule_text,
@@ -54,6 +55,17 @@ def test_numbers_keep_four_digits_and_their_size():
     assert rounded(np.array([[0.123456, 12345.6], [np.nan, -np.inf]])) == [
         [0.1235, 12350],
         [None, None],
+    ]
+
+
+def test_probabilities_are_cut_but_not_below_themselves():
+    assert [cut(p) for p in (0.95, 0.9, 285 / 300, 0.999999, 0.8999999, 1.0)] == [
+        0.95,
+        0.9,
+        0.95,
+        0.99999,
+        0.89999,
+        1.0,
     ]
 
 

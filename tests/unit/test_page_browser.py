@@ -1,14 +1,25 @@
 """The interactive page in a real browser: real clicks and keys, at desk and telephone width."""
 
-import shutil
-
 import numpy as np
 import pytest
+from browsing import (
+    NARROW,
+    WIDE,
+    all_of,
+    assert_contrast_and_names,
+    assert_controls_are_reached_by_tab,
+    assert_fingers_fit,
+    assert_no_errors_or_requests,
+    assert_nothing_wider_than_screen,
+    choose,
+    column,
+    focused,
+    get,
+    open_page,
+    press,
+    settle,
+)
 from page_units import make_page, make_page_unit
-
-WIDE, NARROW = (1280, 900), (360, 740)
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
 
 
 @pytest.fixture(scope="module")
@@ -30,81 +41,10 @@ def page(units, tmp_path_factory):
     return file.as_uri()
 
 
-@pytest.fixture(scope="module")
-def browser():
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-    if not (CHROMIUM and DRIVER):
-        pytest.skip("needs chromium and chromedriver (Debian: chromium, chromium-driver)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    service = webdriver.ChromeService(executable_path=DRIVER)
-    driver = webdriver.Chrome(options=options, service=service)
-    driver.set_page_load_timeout(60)
-    yield driver
-    driver.quit()
-
-
 @pytest.fixture
 def opened(browser, page):
     """Return a function that opens the page at a size and waits until it is ready."""
-
-    def open_page(size=WIDE, at=""):
-        from selenium.webdriver.support.ui import WebDriverWait
-
-        width, height = size
-        browser.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
-        )
-        browser.get("about:blank")
-        browser.get(page + at)
-        WebDriverWait(browser, 30).until(
-            lambda b: b.execute_script("return document.documentElement.dataset.ready") == "yes"
-        )
-        return browser
-
-    return open_page
-
-
-def get(browser, selector):
-    return browser.find_element("css selector", selector)
-
-
-def all_of(browser, selector):
-    return browser.find_elements("css selector", selector)
-
-
-def choose(browser, selector, text):
-    from selenium.webdriver.support.ui import Select
-
-    Select(get(browser, selector)).select_by_visible_text(text)
-
-
-def settle(browser, condition):
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    WebDriverWait(browser, 10).until(condition)
-
-
-def column(browser, number):
-    """Return the texts of one column of the list of cases."""
-    return browser.execute_script(
-        "return [...document.querySelectorAll('#list tbody tr')]"
-        f".map(r => r.cells[{number}].textContent)"
-    )
-
-
-def press(browser, *keys):
-    from selenium.webdriver.common.action_chains import ActionChains
-
-    ActionChains(browser).send_keys(*keys).perform()
-
-
-def focused(browser):
-    return browser.switch_to.active_element
+    return lambda size=WIDE, at="": open_page(browser, page + at, size)
 
 
 def shown_case(browser):
@@ -113,12 +53,7 @@ def shown_case(browser):
 
 def test_it_opens_from_disk_without_errors_or_requests(opened):
     browser = opened()
-    assert not [e for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")]
-    requests = [e["message"] for e in browser.get_log("performance")]
-    asked = [m for m in requests if '"Network.requestWillBeSent"' in m]
-    assert asked
-    assert not [m for m in asked if '"url":"http' in m]
-    assert get(browser, "#loading").is_displayed() is False
+    assert_no_errors_or_requests(browser)
     assert len(all_of(browser, "#collapse svg.main-svg")) > 0
 
 
@@ -239,19 +174,7 @@ def test_arrow_keys_go_through_the_list_and_open_cases(opened):
 
 
 def test_every_control_is_reached_by_tab(opened):
-    from selenium.webdriver.common.keys import Keys
-
-    browser = opened()
-    wanted = {
-        e.get_attribute("id")
-        for e in all_of(browser, "main select, main input, main button[id]")
-        if e.is_enabled()
-    }
-    reached = set()
-    for _ in range(120):
-        press(browser, Keys.TAB)
-        reached.add(focused(browser).get_attribute("id"))
-    assert wanted <= reached
+    assert_controls_are_reached_by_tab(opened())
 
 
 def test_a_case_shows_its_certificate(opened, units):
@@ -333,44 +256,30 @@ def test_charts_stay_inside_their_place(opened, size):
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["desk", "telephone"])
 def test_nothing_is_wider_than_the_screen(opened, size):
-    browser = opened(size)
-    width = browser.execute_script("return document.documentElement.scrollWidth")
-    assert width <= size[0]
-    beyond = browser.execute_script(
-        "return [...document.querySelectorAll('main *, header *')]"
-        ".filter(e => !e.closest('.scroll') && !e.closest('.chart'))"
-        ".filter(e => e.getBoundingClientRect().right > innerWidth + 1)"
-        ".map(e => e.outerHTML.slice(0, 80))"
-    )
-    assert beyond == []
+    assert_nothing_wider_than_screen(opened(size), size)
 
 
 def test_a_finger_can_use_it_at_telephone_width(opened):
     browser = opened(NARROW)
     get(browser, "#list tbody tr:nth-child(3) button").click()
     assert shown_case(browser) == int(column(browser, 0)[2])
-    heights = browser.execute_script(
-        "return [...document.querySelectorAll('main select, main > section > * > button')]"
-        ".map(e => e.getBoundingClientRect().height).filter(h => h > 0)"
-    )
-    assert min(heights) >= 36
+    assert_fingers_fit(browser, "main select, main > section > * > button")
 
 
 def test_text_has_enough_contrast_and_controls_have_names(opened):
-    browser = opened()
-    unnamed = browser.execute_script(
-        "return [...document.querySelectorAll('main select, main input, main button')].filter(e =>"
-        " !(e.labels?.length || e.ariaLabel || e.textContent.trim())).map(e => e.outerHTML)"
-    )
-    assert unnamed == []
-    faint = browser.execute_script(
-        """
-        const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3)
-            .map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
-            return .2126 * r + .7152 * g + .0722 * b; };
-        return [...document.querySelectorAll('main p, main th, main td, main label, main button')]
-          .filter(e => !e.disabled && 1.05 / (light(getComputedStyle(e).color) + .05) < 4.5)
-          .map(e => e.outerHTML.slice(0, 80));
-        """
-    )
-    assert faint == []
+    assert_contrast_and_names(opened())
+
+
+def test_a_run_part_of_the_way_says_so_and_shows_what_is_there(browser, units, tmp_path):
+    file = tmp_path / "partial.html"
+    present = [unit for key, unit in units.items() if key != ("three", "rf")]
+    file.write_text(make_page(present, limit=20), encoding="utf-8")
+    open_page(browser, file.as_uri())
+    assert "= 4 units" in get(browser, "header").text
+    assert "3 of them are complete and on this page" in get(browser, "header").text
+    choose(browser, "#dataset", "Three")
+    settle(browser, lambda b: "Three, LR" in get(b, "#case-title").text)
+    choose(browser, "#model", "RF")  # three/rf is missing, so another data set with it is shown
+    settle(browser, lambda b: "Toy, RF" in get(b, "#case-title").text)
+    assert get(browser, "#dataset").get_attribute("value") == "toy"
+    assert_no_errors_or_requests(browser)

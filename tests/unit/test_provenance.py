@@ -92,6 +92,7 @@ def test_a_change_of_the_entry_changes_the_hash(package):
     [
         "from cfc.b import f\ndef g(x): return f(x)\n",
         '"""B."""\n# a remark\nfrom cfc.b import f\n\n\ndef g(x):\n    return f(\n        x\n    )',
+        'from cfc.b import f\n"""About f."""\n\n\ndef g(x):\n    return f(x)\n',
     ],
 )
 def test_comments_docstrings_and_layout_do_not(package, text):

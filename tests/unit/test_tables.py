@@ -19,6 +19,7 @@ from cfc.tables.base import (
     TableContext,
     Units,
     aggregate,
+    list_missing,
     mark_best,
     number,
     pick,
@@ -374,3 +375,10 @@ def test_rows_of_a_ranking_table():
 def test_unknown_table_names_the_nearest(rows):
     with pytest.raises(ConfigError, match="nearest known: budget"):
         build_table("budgets", rows, EXPECTED, SETTINGS, TableContext("r", "paper"))
+
+
+def test_missing_units_are_listed_in_whole_seeds_and_data_sets():
+    expected = [(d, m, s) for d in "ab" for m in ("lr", "rf") for s in (0, 1, 2)]
+    missing = [u for u in expected if u[2] == 2 or u[::2] == ("a", 1) or u == ("b", "rf", 0)]
+    assert list_missing(missing, expected) == "all of seed 2; all of a, seed 1; b/rf/0"
+    assert list_missing([("a", "lr", 0)], [("a", "lr", 0), ("a", "rf", 0)]) == "a/lr/0"

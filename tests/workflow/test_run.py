@@ -181,6 +181,25 @@ def test_the_audit_preset_runs_beside_the_paper_preset_on_the_same_model(copied)
     assert json.loads(pq.read_schema(run / unit).metadata[b"cfc"])["protocol"]["preset"] == "paper"
 
 
+def test_a_partial_run_says_what_is_missing_and_computes_no_unit(copied):
+    more = ("--config", "seeds=[0,7]", "partial=true")
+    planned = copied.plan(*more)
+    units = "train certify stress label rank evaluate attribute expose search vary natural transfer"
+    assert not [rule for rule in planned if rule.split("_")[0] in units.split()]
+    outcome = copied("tables", "page", "verdict", *more)
+    assert outcome.code == 0, outcome.text
+    run = copied.folder / "results/tiny"
+    said = "2 of 4 expected units have no evaluate file: all of seed 7."
+    assert said in (run / "tables/predictive.md").read_text()
+    assert "**2 units are missing.**" in (run / "verdict.md").read_text()
+
+
+def test_a_partial_run_without_any_unit_is_refused(workflow):
+    outcome = workflow("-n", "--config", "partial=true")
+    assert outcome.code != 0
+    assert "no unit of the run is complete under results/tiny" in outcome.text
+
+
 def test_two_runs_in_one_folder_are_refused(workflow):
     process = start(workflow, "breast_cancer_mlp")
     try:

@@ -1,5 +1,6 @@
-"""The two small tools that look at a finished run."""
+"""The small tools that look at a finished run."""
 
+import json
 import subprocess
 import sys
 
@@ -34,3 +35,26 @@ def test_draw_certificate_draws_the_case_asked_for(repository, finished, tmp_pat
     done = tool(repository, "draw_certificate.py", file, "--case", 10**6, "--out", out)
     assert done.returncode != 0
     assert "no certificate of case 1000000" in done.stderr
+
+
+def test_a_reference_is_saved_and_compared(repository, finished, tmp_path):
+    run, reference = finished.folder / "results/tiny", tmp_path / "reference"
+    words = ["--command", "snakemake", "--data", finished.folder / "data"]
+    done = tool(repository, "save_reference.py", run, reference, *words)
+    assert done.returncode == 0, done.stderr
+    assert (reference / "tables/predictive.md").is_file()
+    facts = json.loads((reference / "provenance.json").read_text())
+    assert facts["units"] == ["breast_cancer/lr/seed0", "breast_cancer/mlp/seed0"]
+    rows = json.loads((reference / "rows.json").read_text())
+    stages = {name.split("/")[0] for name in rows}
+    assert {"train", "certify", "stress", "evaluate", "exposure", "transfer"} <= stages
+    done = tool(repository, "compare_reference.py", run, reference)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout == f"{len(rows)} of {len(rows)} files have the same rows, bit for bit\n"
+    changed = "certify/breast_cancer/lr/seed0.parquet"
+    rows[changed] = "0" * 16
+    (reference / "rows.json").write_text(json.dumps(rows))
+    done = tool(repository, "compare_reference.py", run, reference)
+    assert done.returncode == 1
+    assert f"differs: {changed}\n{len(rows) - 1} of {len(rows)}" in done.stdout
+    assert tool(repository, "compare_reference.py", tmp_path, reference).returncode == 2

@@ -6,10 +6,10 @@ from pathlib import Path
 import yaml
 
 from cfc.artifacts import canonical_json
-from cfc.config import check_config
+from cfc.config import check_config, load_schema
 from cfc.data.registry import portable_entry
 from cfc.errors import ConfigError, nearest
-from cfc.models.registry import MODULE_OF
+from cfc.models.registry import MODULE_OF, own_file
 from cfc.provenance import code_hash
 from snakemake.exceptions import WorkflowError
 
@@ -18,11 +18,19 @@ ROOT = Path(workflow.basedir)
 
 def checked_config():
     """Return the configuration, or stop with every problem in it."""
-    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    schema = load_schema(ROOT / "workflow/schemas")
     # `--config seeds=1` and the like arrive as single values
     for key in ("datasets", "models", "seeds"):
         if isinstance(config.get(key), (str, int)):
             config[key] = [config[key]]
+    # `--config seeds=[0,1] partial=true`: Snakemake reads members of a list, and true, as text
+    if config.get("partial") in ("true", "false"):
+        config["partial"] = config["partial"] == "true"
+    if isinstance(config.get("seeds"), list):
+        config["seeds"] = [
+            int(s) if isinstance(s, str) and s.isdecimal() else s
+            for s in config["seeds"]
+        ]
     try:
         check_config(config, schema)
     except ConfigError as error:
@@ -107,23 +115,6 @@ wildcard_constraints:
     seed=r"\d+",
 
 
-def unit_files(pattern, datasets=None, models=None):
-    """Return the pattern filled in for every unit, of the run's data sets and models by default."""
-    return [
-        pattern.format(dataset=d, model=m, seed=s)
-        for d in datasets or DATASETS
-        for m in models or MODELS
-        for s in SEEDS
-    ]
-
-
-def data_files(pattern, datasets=None):
-    """Return the pattern filled in for data sets, the run's by default, and seeds."""
-    return [
-        pattern.format(dataset=d, seed=s) for d in datasets or DATASETS for s in SEEDS
-    ]
-
-
 PLAIN, TIMED, SCORED = (
     ("parquet",),
     ("parquet", "timings.json"),
@@ -149,33 +140,73 @@ ANALYSIS_FILES = {
 }
 
 
+PREPARED_FILES = [f"{RESULTS}/split/{{dataset}}/seed{{seed}}.parquet"] + [
+    f"{RESULTS}/preprocess/{{dataset}}/seed{{seed}}.{end}"
+    for end in ("parquet", "json", "baselines.parquet", "skops")
+]
+UNIT_FILES = [
+    f"{RESULTS}/train/{UNIT}.{end}"
+    for end in ("parquet", "json", "timings.json", "model")
+] + [
+    f"{AUDIT}/{stage}/{UNIT}.{end}"
+    for analysis in ("core", *ANALYSES)
+    for stage, ends in ANALYSIS_FILES[analysis].items()
+    for end in ends
+]
+
+
+def units_of_run():
+    """Return (dataset, model, seed) of every unit; of a partial run, of those that are complete."""
+    units = [(d, m, s) for d in DATASETS for m in MODELS for s in SEEDS]
+    if not config["partial"]:
+        return units
+    complete = [
+        (d, m, s)
+        for d, m, s in units
+        if all(
+            Path(file.format(dataset=d, model=m, seed=s)).exists()
+            for file in UNIT_FILES
+        )
+    ]
+    if not complete:
+        raise WorkflowError(
+            f"partial is true, but no unit of the run is complete under {AUDIT}; start it "
+            "without partial, and look at tables part of the way later"
+        )
+    return complete
+
+
+UNITS = units_of_run()
+
+
+def unit_files(pattern, datasets=None, models=None):
+    """Return the pattern filled in for every unit, of the run's data sets and models by default.
+
+    A pattern without a model is filled in once for each data set and seed, one without a seed once
+    for each data set.
+    """
+    units = [
+        (d, m, s)
+        for d in datasets or DATASETS
+        for m in models or MODELS
+        for s in SEEDS
+        if not config["partial"] or (d, m, s) in UNITS
+    ]
+    files = [pattern.format(dataset=d, model=m, seed=s) for d, m, s in units]
+    return list(dict.fromkeys(files))
+
+
 def all_files(datasets=None, models=None):
     """Return every file of the stages before the tables, for the given data sets and families.
 
     Asking for the last file alone is not enough: a job that was killed while it made a result anew
     leaves a gap, and Snakemake does not fill a gap whose old consequences are still there.
     """
-    prepared = f"{RESULTS}/preprocess/{{dataset}}/seed{{seed}}"
-    by_data = [f"{RESULTS}/split/{{dataset}}/seed{{seed}}.parquet"]
-    by_data += [
-        f"{prepared}.{end}" for end in ("parquet", "json", "baselines.parquet", "skops")
-    ]
-    by_unit = [
-        f"{RESULTS}/train/{UNIT}.{end}"
-        for end in ("parquet", "json", "timings.json", "model")
-    ]
-    by_unit += [
-        f"{AUDIT}/{stage}/{UNIT}.{end}"
-        for analysis in ("core", *ANALYSES)
-        for stage, ends in ANALYSIS_FILES[analysis].items()
-        for end in ends
-    ]
-    files = [
-        f"{DATA}/{d}.{end}" for d in datasets or DATASETS for end in ("parquet", "json")
-    ]
-    files += [f for pattern in by_data for f in data_files(pattern, datasets)]
-    return files + [
-        f for pattern in by_unit for f in unit_files(pattern, datasets, models)
+    data = [f"{DATA}/{{dataset}}.{end}" for end in ("parquet", "json")]
+    return [
+        f
+        for pattern in data + PREPARED_FILES + UNIT_FILES
+        for f in unit_files(pattern, datasets, models)
     ]
 
 
@@ -203,17 +234,17 @@ _code = {}
 def code(script, model=None, part=None):
     """Return the hash of the code a script runs.
 
-    Some modules are named at run time only: that of a model family, a table or a figure.
+    Some modules are named at run time only: that of a model family, a table or a figure. The file
+    of a family of one's own is found where the job will find it: from the working folder.
     """
-    entry = config["model_registry"].get(model, {}) if model else {}
+    own = config["model_registry"][model].get("class") if model else None
     part = part or MODULE_OF.get(model)
-    key = (script, part, entry.get("class"))
+    key = (script, part, own)
     if key not in _code:
         also = [part] if part else []
         _code[key] = code_hash(ROOT / "scripts" / script, also=also)
-        source = (entry.get("class") or "").rpartition(":")[0]
-        if source.endswith(".py"):
-            _code[key] += code_hash(ROOT / source)
+        if own:
+            _code[key] += code_hash(own_file(own))
     return _code[key]
 
 
@@ -230,6 +261,21 @@ def acquire_data_params(wildcards):
     entry = config["dataset_registry"][wildcards.dataset]
     local = config["data_dir"] if entry["source"]["kind"] == "openml" else None
     return settings({"entry": dataset_entry(wildcards), "data_dir": local})
+
+
+def local_file(wildcards):
+    """Return the file of a data set of kind `file`: when it changes, the data are taken anew."""
+    source = config["dataset_registry"][wildcards.dataset]["source"]
+    if source["kind"] != "file":
+        return []
+    path = Path(source["path"])
+    if not path.is_file():
+        near = [p.name for p in path.parent.glob("*.*")]
+        raise WorkflowError(
+            f"data set {wildcards.dataset}: no file {path} in {Path.cwd()}; "
+            f"{nearest(path.name, near)}"
+        )
+    return source["path"]
 
 
 def prepare_data_params(wildcards):
@@ -395,7 +441,7 @@ def page_settings():
         "models": (MODELS, "model_registry"),
     }
     titles = {
-        key: {name: config[registry][name]["title"] for name in names}
+        key: {name: config[registry][name].get("title", name) for name in names}
         for key, (names, registry) in registries.items()
     }
     return settings(
@@ -455,6 +501,29 @@ def audit_mem_mb(wildcards, attempt):
 # --- targets ---------------------------------------------------------------------------------
 
 
+def check_target_names(stages, rule_names):
+    """Stop where a name of one's own is a stage, a rule or another name already."""
+    datasets, models = REGISTERED
+    named = [(n, f"data set {n}") for n in datasets] + [
+        (n, f"model {n}") for n in models
+    ]
+    named += [
+        (f"{d}_{m}", f"data set {d} with model {m}") for d in datasets for m in models
+    ]
+    owner = {name: "a stage" for name in stages} | {
+        name: "a rule" for name in rule_names
+    }
+    problems = []
+    for name, what in named:
+        if owner.setdefault(name, what) != what:
+            problems.append(f"  - {what}: the target {name} is {owner[name]} already")
+    if problems:
+        lines = "\n".join(problems)
+        raise WorkflowError(
+            f"choose other names in dataset_registry or model_registry\n{lines}"
+        )
+
+
 def unknown_target_input(wildcards):
     """Stop at a target that is no known name, naming the nearest ones."""
     words = "_".join(Path(wildcards.unknown).parts)
@@ -462,3 +531,15 @@ def unknown_target_input(wildcards):
         f"unknown target {wildcards.unknown!r}; {nearest(words, TARGETS)}. A target is a stage "
         "(such as tables), a data set, a model, <data set>_<model>, or the path of a file."
     )
+
+
+def lift_start_limit():
+    """Take Snakemake's default limit of 100 started jobs a second away.
+
+    Under it (seen in 9.27.1) every job that ends leaves a timer behind that has all open jobs
+    weighed anew each second, to the end of the run: after some hundred jobs that costs more than a
+    tenth of a core, after thousands all of one. A limit of the user's own stays.
+    """
+    limiter = getattr(workflow.scheduler, "job_rate_limiter", None)
+    if limiter and (limiter.max_jobs, limiter.timespan) == (100, 1):
+        workflow.scheduler.job_rate_limiter = None

@@ -3,6 +3,8 @@
 
 rule acquire_data:
     """Get a data set once; the only step that may use the network."""
+    input:
+        file=local_file,
     output:
         table="<data>/{dataset}.parquet",
         facts="<data>/{dataset}.json",

@@ -3,8 +3,8 @@
 
 STAGES = {
     "acquire": [f"{DATA}/{d}.parquet" for d in DATASETS],
-    "split": data_files(f"{RESULTS}/split/{{dataset}}/seed{{seed}}.parquet"),
-    "preprocess": data_files(f"{RESULTS}/preprocess/{{dataset}}/seed{{seed}}.parquet"),
+    "split": unit_files(f"{RESULTS}/split/{{dataset}}/seed{{seed}}.parquet"),
+    "preprocess": unit_files(f"{RESULTS}/preprocess/{{dataset}}/seed{{seed}}.parquet"),
     "train": unit_files(f"{RESULTS}/train/{UNIT}.parquet"),
     "certify": CERTIFICATE_FILES,
     "stress": unit_files(f"{AUDIT}/stress/{UNIT}.parquet"),
@@ -19,6 +19,8 @@ STAGES = {
 }
 # every analysis writes its cases to a folder of its own name
 STAGES |= {a: unit_files(f"{AUDIT}/{a}/{UNIT}.parquet") for a in ANALYSES}
+check_target_names(STAGES, [rule.name for rule in workflow.rules])
+
 for stage, files in STAGES.items():
 
     rule:

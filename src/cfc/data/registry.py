@@ -36,7 +36,7 @@ _ENTRY_KEYS = (
     "note",
 )
 _ORDERED_KEYS = ("fields", "indicator_families", "domain_groups")
-_REQUIRED_KEYS = ("title", "source", "target", "classes", "fields")
+_REQUIRED_KEYS = ("source", "target", "classes", "fields")
 _FIELD_KEYS = ("kind", "markers", "unavailable")
 
 
@@ -226,7 +226,7 @@ class _Reader:
         classes = self._classes()
         spec = DatasetSpec(
             key=self.key,
-            title=self._text("title"),
+            title=self._text("title", default=self.key),
             source=source,
             file=self._text("file", default=self.key),
             target=target,

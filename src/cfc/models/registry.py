@@ -2,7 +2,8 @@
 
 The module of a family is imported when it is asked for, so a linear model loads no torch.
 A family of one's own is a subclass of `cfc.models.Model`, named in the configuration by
-``class: package.module:ClassName`` or ``class: path/to/file.py:ClassName``.
+``class: package.module:ClassName`` or ``class: path/to/file.py:ClassName``; the path is relative to
+the working folder.
 """
 
 import hashlib
@@ -75,15 +76,54 @@ def load_model(directory: str | Path, class_path: str | None = None) -> Model:
     return get_family(family, class_path).load(directory)
 
 
+def own_file(class_path: str) -> Path:
+    """Return the Python file of a family of one's own, without running it.
+
+    Args:
+        class_path: ``package.module:ClassName``, found on Python's path, or
+            ``path/to/file.py:ClassName``, relative to the working folder.
+
+    Raises:
+        ConfigError: another form, or no such file or module; the message says where it was looked
+            for.
+    """
+    source, _ = _parts(class_path)
+    if source.endswith(".py"):
+        file = Path(source).resolve()
+        if not file.is_file():
+            folder = file.parent
+            near = [p.name for p in folder.glob("*.py")] if folder.is_dir() else []
+            raise ConfigError(f"no file {file}; {nearest(file.name, near)}")
+        return file
+    try:
+        spec = importlib.util.find_spec(source)
+    except ImportError:  # the package before the last dot
+        spec = None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        raise ConfigError(
+            f"no module {source!r} on Python's path (a file is named by its path, as in "
+            f"{source.replace('.', '/')}.py:{class_path.rpartition(':')[2]})"
+        )
+    return Path(spec.origin)
+
+
+def _parts(class_path: str) -> tuple[str, str]:
+    source, _, attribute = class_path.rpartition(":")
+    if not source or not attribute.isidentifier():
+        raise ConfigError("expected 'package.module:ClassName' or 'path/to/file.py:ClassName'")
+    return source, attribute
+
+
 def _own_family(name: str, class_path: str) -> type[Model]:
     where = f"model {name!r}, class {class_path!r}"
-    source, colon, attribute = class_path.rpartition(":")
-    if not colon or not source or not attribute.isidentifier():
-        raise ConfigError(
-            f"{where}: expected 'package.module:ClassName' or 'path/to/file.py:ClassName'"
-        )
     try:
-        module = load_file(source) if source.endswith(".py") else importlib.import_module(source)
+        source, attribute = _parts(class_path)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    try:
+        module = (
+            load_python_file(source) if source.endswith(".py") else importlib.import_module(source)
+        )
     except (ImportError, OSError, SyntaxError) as error:
         raise ConfigError(f"{where}: cannot be imported: {error}") from error
     cls = getattr(module, attribute, None)
@@ -99,8 +139,12 @@ def _own_family(name: str, class_path: str) -> type[Model]:
     return cls
 
 
-def load_file(path: str) -> ModuleType:
-    """Import a Python file by its path; two look-ups give one module object."""
+def load_python_file(path: str) -> ModuleType:
+    """Return the module in a Python file, loaded once however often it is asked for.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
     file = Path(path).resolve()
     # One module object a file, so that two look-ups give one class.
     key = f"cfc_own_model_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"

@@ -29,6 +29,8 @@ def skops_io():
     On import it lists every estimator by importing all of scikit-learn, adapters for torch
     included: seconds of start-up that no scikit-learn model needs.
     """
+    import scipy.stats  # noqa: F401  on import it looks whether torch is there, and trips over None
+
     hidden = [name for name in _HEAVY if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))
     try:

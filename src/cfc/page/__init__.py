@@ -1,5 +1,6 @@
-"""The interactive page of a run: one HTML file with everything in it, read without a network.
+"""Interactive pages: one HTML file with everything in it, read without a network.
 
-`payload` turns result files into plain JSON values, `render` puts them into the page. The page's
-own script, style and template lie beside these modules.
+Of a run, `payload` turns result files into plain JSON values and `render` puts them into the page.
+Of an audit, `audit` does both. Scripts, styles and templates lie beside these modules: ``base`` and
+``common`` are in every page, ``card.css`` styles the card of a case in a notebook too.
 """

@@ -126,6 +126,12 @@ def rounded(values: Any, digits: int = 4) -> Any:
     return float(f"{values:.{digits}g}")
 
 
+def cut(p: float) -> float:
+    """Return a probability cut to five decimals: .999999 must not read as 1, nor .899999 as .9."""
+    # .95 times 1e5 is a little less than 95,000
+    return int(p * 1e5 + 1e-6) / 1e5
+
+
 def unit_payload(unit: UnitTables, *, limit: int, tau_p: float, rules: Sequence[str]) -> dict:
     """Return what the page knows about one unit, as JSON values.
 
@@ -179,8 +185,7 @@ def unit_payload(unit: UnitTables, *, limit: int, tau_p: float, rules: Sequence[
             "true": chosen["true_label"].to_pylist(),
             "pred": chosen["predicted"].to_pylist(),
             "member": [int(m) for m in member[positions]],
-            # cut, not rounded: .99999 must not read as 1, nor .8999 as .9
-            "conf": [int(p * 1e5) / 1e5 for p in to_numpy(chosen["confidence"])],
+            "conf": [cut(p) for p in to_numpy(chosen["confidence"])],
             "saturated": [int(s) for s in chosen["is_saturated"].to_pylist()],
             "budget": chosen["flip_budget"].to_pylist(),
             "rcma": rounded(to_numpy(chosen["rcma"])),
@@ -316,6 +321,7 @@ def run_payload(
     models: Mapping[str, str],
     seeds: Sequence[int],
     rules: Mapping[str, str],
+    units: Sequence[str] | None = None,
 ) -> dict:
     """Return what the page knows about the whole run, as JSON values.
 
@@ -325,6 +331,7 @@ def run_payload(
         datasets, models: name -> title, in the order shown.
         seeds: root seeds.
         rules: label rule -> what it calls brittle, in words.
+        units: keys of the units whose cases the page holds, ``dataset/model/seed``; default all.
     """
     pairs = score_signs([s for s in dict.fromkeys(auroc["score"]) if s])
     heat, reasons = _heat(auroc, pairs, list(datasets), list(models), list(rules))
@@ -332,7 +339,9 @@ def run_payload(
         "datasets": [{"name": n, "title": t} for n, t in datasets.items()],
         "models": [{"name": n, "title": t} for n, t in models.items()],
         "seeds": list(seeds),
-        "units": [f"{d}/{m}/{s}" for d in datasets for m in models for s in seeds],
+        "units": list(units)
+        if units is not None
+        else [f"{d}/{m}/{s}" for d in datasets for m in models for s in seeds],
         "rules": [{"name": n, "text": t} for n, t in rules.items()],
         "pairs": [
             {"key": f"{s}_{sign}", "score": s, "sign": sign, "title": score_title(s, sign)}

@@ -3,7 +3,7 @@
 import base64
 import gzip
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,43 @@ from cfc.artifacts import canonical_json
 logger = logging.getLogger(__name__)
 
 FOLDER = Path(__file__).parent
-ASSETS = ("page.html.j2", "page.css", "page.js")
+SHARED = ("base.html.j2", "common.css", "common.js")
+ASSETS = (*SHARED, "page.html.j2", "page.css", "page.js")
 LARGEST = 15_000_000
 
 
 def packed(text: str) -> str:
     """Return a text as base64 of gzip, without a time stamp: equal texts give equal results."""
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+def fill(name: str, styles: Sequence[str] = (), **values: Any) -> str:
+    """Return a page: its template with the shared style and script and its own put in.
+
+    Args:
+        name: ``<name>.html.j2``, ``<name>.css`` and ``<name>.js`` lie beside this module.
+        styles: further style sheets.
+        values: what the template prints.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+    def text(names):
+        return "\n".join((FOLDER / n).read_text(encoding="utf-8") for n in names)
+
+    return environment.get_template(f"{name}.html.j2").render(
+        style=text(["common.css", *styles, f"{name}.css"]),
+        script=text(["common.js", f"{name}.js"]),
+        **values,
+    )
 
 
 def render_page(run: Mapping[str, Any], units: Iterable[Mapping[str, Any]]) -> str:
@@ -29,22 +59,11 @@ def render_page(run: Mapping[str, Any], units: Iterable[Mapping[str, Any]]) -> s
             run, preset, cases, tau_p, threshold, protocol, provenance.
         units: the payload of each unit, in the order of ``run["units"]``.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
-    environment = Environment(
-        loader=FileSystemLoader(FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    style, script = ((FOLDER / name).read_text(encoding="utf-8") for name in ASSETS[1:])
-    page = environment.get_template(ASSETS[0]).render(
+    page = fill(
+        "page",
         run=run,
-        style=style,
-        script=script,
         library=packed(get_plotlyjs()),
         library_version=get_plotlyjs_version(),
         values=packed(canonical_json(run)),

@@ -3,7 +3,7 @@
 import importlib
 
 from cfc.errors import ConfigError, nearest
-from cfc.models.registry import load_file
+from cfc.models.registry import load_python_file
 
 
 def load_class(kind: str, name: str, class_path: str, parent: type) -> type:
@@ -26,7 +26,9 @@ def load_class(kind: str, name: str, class_path: str, parent: type) -> type:
             f"{where}: expected 'package.module:ClassName' or 'path/to/file.py:ClassName'"
         )
     try:
-        module = load_file(source) if source.endswith(".py") else importlib.import_module(source)
+        module = (
+            load_python_file(source) if source.endswith(".py") else importlib.import_module(source)
+        )
     except (ImportError, OSError, SyntaxError) as error:
         raise ConfigError(f"{where}: cannot be imported: {error}") from error
     cls = getattr(module, attribute, None)

@@ -129,7 +129,8 @@ def certificate_table(
         )
         for i, operator in enumerate(protocol.operators)
     }
-    first = {name: constants.pop(name) for name in ("dataset", "model", "seed")}
+    unit = [name for name in ("dataset", "model", "seed") if name in constants]
+    first = {name: constants.pop(name) for name in unit}
     return pa.table(
         {
             **{k: _repeat(v, n) for k, v in first.items()},

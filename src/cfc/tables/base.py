@@ -179,7 +179,7 @@ class Units:
         if self.missing:
             lines.append(
                 f"{len(self.missing)} of {len(self.expected)} expected units have no evaluate "
-                f"file: {list_units(self.missing)}."
+                f"file: {list_missing(self.missing, self.expected)}."
             )
         if self.foreign:
             lines.append(
@@ -333,6 +333,22 @@ def list_units(units: Sequence[Unit]) -> str:
     shown = [f"{d}/{m}/{s}" for d, m, s in units[:LISTED_UNITS]]
     rest = len(units) - len(shown)
     return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
+
+
+def list_missing(missing: Sequence[Unit], expected: Sequence[Unit]) -> str:
+    """Return missing units as text, whole seeds and whole data sets of a seed in one word."""
+    gone, parts = set(missing), []
+    blocks = [(f"all of seed {s}", (None, s)) for s in dict.fromkeys(s for _, _, s in expected)]
+    blocks += [
+        (f"all of {d}, seed {s}", (d, s)) for d, s in dict.fromkeys((d, s) for d, _, s in expected)
+    ]
+    for text, (dataset, seed) in blocks:
+        block = {u for u in expected if u[2] == seed and dataset in (None, u[0])}
+        if len(block) > 1 and block <= gone:
+            parts.append(text)
+            gone -= block
+    left = [unit for unit in missing if unit in gone]
+    return "; ".join([*parts, *([list_units(left)] if left else [])])
 
 
 def number(value: float, digits: int = 3, *, signed: bool = False) -> str:
