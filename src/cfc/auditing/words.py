@@ -224,8 +224,7 @@ def _warning(case: _Case, kind: str) -> str:
     margin = case.record["margin"]
     size = "zero" if margin == 0 else "all but zero" if np.isfinite(margin) else "not a number"
     return {
-        "near_tie": "Here or along the path two classes are all but tied: rounding can decide "
-        "which of them is predicted.",
+        "near_tie": "Two classes are all but tied: rounding can decide which of them is predicted.",
         "undefined_margin": f"Its margin is {size}, so shares of it (RCMA, exposure and with them "
         "u) mean nothing here.",
         "unseen_category": "It holds a category that the model has never seen: the answer to that "
