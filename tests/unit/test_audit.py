@@ -545,6 +545,15 @@ def test_a_level_nobody_saw_is_named_not_scored(table):
         quiet(model, strange, background=frame, space="columns")
 
 
+def test_a_level_the_pipeline_ignores_is_noted(table, pipeline):
+    frame, _ = table
+    strange = frame.assign(job=frame["job"].mask(frame.index == "p4", "pilot"))
+    audit = quiet(pipeline, strange, background=frame)
+    (note,) = [n for n in audit.facts["notes"] if "pilot" in n]
+    assert note.startswith("column 'job' has levels the model does not know: 'pilot' (1 row")
+    assert "own rule for unknown levels" in audit.summary()
+
+
 def test_the_file_opens_elsewhere(table, pipeline, tmp_path):
     frame, _ = table
     path = tmp_path / "c.parquet"

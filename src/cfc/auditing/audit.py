@@ -398,6 +398,11 @@ def audit(
     if rank_by not in ("s", "u") or (rank_by == "s" and not plan.grid):
         raise ConfigError(f"rank_by={rank_by!r}: one of 's' (needs exposure=True) and 'u'")
     notes = list(target.notes)
+    if target.space == "transformed" and "nominal" in target.column_kinds.values():
+        notes += [
+            f"{text}; the Pipeline's own rule for unknown levels applied"
+            for text in target.unseen(given).problems()
+        ]
     asked_again = probe(target, Z)
     if asked_again.verdict in ("stochastic", "batch-dependent"):
         notes.append(str(asked_again))
