@@ -284,6 +284,17 @@ def test_the_record_keeps_to_its_published_schema(table, pipeline, repository):
     assert list(audit.top(3)["rank"]) == [1, 2, 3]
 
 
+def test_a_file_names_the_libraries_that_matter_and_no_others(table, pipeline):
+    import matplotlib
+
+    assert matplotlib.__version__
+    frame, _ = table
+    audit = quiet(pipeline, frame, background=frame, exposure=False)
+    named = audit.facts["model"]["library_versions"]
+    assert set(named) == {"python", "numpy", "pandas", "scikit-learn"}
+    assert named["pandas"] == pd.__version__
+
+
 def test_the_paper_preset_ranks_by_u_and_has_no_exposure(table, pipeline):
     frame, _ = table
     audit = quiet(pipeline, frame, background=frame, protocol="paper")

@@ -30,7 +30,7 @@ from cfc.errors import (
 )
 from cfc.exposure import POINTS, ExposureGrid, exposure_grid
 from cfc.protocol import Protocol, get_preset
-from cfc.provenance import loaded_versions
+from cfc.provenance import library_versions
 from cfc.splits import train_halves
 from cfc.stress import StressSettings
 
@@ -40,6 +40,15 @@ if TYPE_CHECKING:
 BLOCK = 1024  # cases; one of a callable's blocks is smaller, it may be slow
 CALLABLE_BLOCK = 256
 SAVE_SECONDS = 10.0
+# what a file names does not depend on what else the process has loaded
+ALWAYS_NAMED = ("numpy", "pandas")
+LIBRARIES = {
+    "sklearn": ("scikit-learn",),
+    "xgboost": ("xgboost", "xgboost-cpu"),
+    "lightgbm": ("lightgbm",),
+    "catboost": ("catboost",),
+    "torch": ("torch",),
+}
 _SHOWN = 6  # parts of a group's baseline that are spelt out
 KIND = "audit"
 
@@ -514,7 +523,7 @@ def _plan(
             "is_exact": target.is_exact,
             "dtype": target.dtype,
             "n_trees": target.n_trees,
-            "library_versions": loaded_versions(),
+            "library_versions": library_versions([*ALWAYS_NAMED, *LIBRARIES.get(target.kind, ())]),
         },
         "data_hash": plan.data_hash,
         "background_hash": known and hash_of(known, target.columns),
@@ -744,7 +753,8 @@ class _Runner:
             changed = [
                 key
                 for key, value in self.facts.items()
-                if canonical_json(earlier.get(key)) != canonical_json(value)
+                # what the probe noted of a model that changes its answers changes too
+                if key != "notes" and canonical_json(earlier.get(key)) != canonical_json(value)
             ]
             if changed:
                 raise ArtifactError(
