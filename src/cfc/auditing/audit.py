@@ -406,7 +406,7 @@ def audit(
     rank_by = rank_by or ("s" if plan.grid else "u")
     if rank_by not in ("s", "u") or (rank_by == "s" and not plan.grid):
         raise ConfigError(f"rank_by={rank_by!r}: one of 's' (needs exposure=True) and 'u'")
-    notes = list(target.notes)
+    notes = facts.pop("notes")
     if target.space == "transformed" and "nominal" in target.column_kinds.values():
         notes += [
             f"{text}; the Pipeline's own rule for unknown levels applied"
@@ -490,6 +490,7 @@ def _plan(
     partition = resolve_groups(
         groups, target.coordinates, target.columns, ungrouped, target.origins
     )
+    target, found = _with_levels(target, partition, Z)
     vector = _baseline_vector(protocol.baseline, baseline, target, given, Z)
     halves = None if known is None else train_halves(np.full(len(known), "train"), seed)
     plan = Plan(
@@ -528,8 +529,33 @@ def _plan(
         "data_hash": plan.data_hash,
         "background_hash": known and hash_of(known, target.columns),
         "n_expected": len(given),
+        "notes": [*target.notes, *found],
     }
     return plan, facts
+
+
+def _with_levels(target: Target, groups, Z: np.ndarray | None) -> tuple[Target, list[str]]:
+    """Return a target whose one-hot columns are known as such, and what was found.
+
+    A matrix does not say what its columns are. Numbers of one group that are 0 or 1 throughout the
+    background, at most one of them 1 in any row, are a one-hot block: their mean is no value of it.
+    """
+    coordinates, notes = list(target.coordinates), []
+    if Z is None or target.space == "transformed":
+        return target, notes
+    for name, index in groups:
+        block = [
+            i for i in index if coordinates[i].kind == "value" and np.isin(Z[:, i], (0, 1)).all()
+        ]
+        if len(block) < 2 or Z[:, block].sum(axis=1).max() > 1:
+            continue
+        for i in block:
+            coordinates[i] = replace(coordinates[i], kind="level", level=coordinates[i].field)
+        notes.append(
+            f"{len(block)} columns of group {name!r} are taken as one-hot levels: they are 0 or 1, "
+            "at most one of them 1 in a row of the background"
+        )
+    return replace(target, coordinates=tuple(coordinates)), notes
 
 
 def _stress_settings(stress) -> StressSettings | None:
