@@ -490,8 +490,8 @@ def _plan(
     partition = resolve_groups(
         groups, target.coordinates, target.columns, ungrouped, target.origins
     )
-    target, found = _with_levels(target, partition, Z)
-    vector = _baseline_vector(protocol.baseline, baseline, target, given, Z)
+    target, block_of, found = _with_levels(target, partition, Z)
+    vector = _baseline_vector(protocol.baseline, baseline, target, given, Z, block_of)
     halves = None if known is None else train_halves(np.full(len(known), "train"), seed)
     plan = Plan(
         predict=target.predict,
@@ -534,15 +534,15 @@ def _plan(
     return plan, facts
 
 
-def _with_levels(target: Target, groups, Z: np.ndarray | None) -> tuple[Target, list[str]]:
-    """Return a target whose one-hot columns are known as such, and what was found.
+def _with_levels(target: Target, groups, Z) -> tuple[Target, dict[int, str], list[str]]:
+    """Return a target whose one-hot columns are known as such, their blocks, and notes of them.
 
     A matrix does not say what its columns are. Numbers of one group that are 0 or 1 throughout the
     background, at most one of them 1 in any row, are a one-hot block: their mean is no value of it.
     """
-    coordinates, notes = list(target.coordinates), []
+    coordinates, block_of, notes = list(target.coordinates), {}, []
     if Z is None or target.space == "transformed":
-        return target, notes
+        return target, block_of, notes
     for name, index in groups:
         block = [
             i for i in index if coordinates[i].kind == "value" and np.isin(Z[:, i], (0, 1)).all()
@@ -551,11 +551,12 @@ def _with_levels(target: Target, groups, Z: np.ndarray | None) -> tuple[Target, 
             continue
         for i in block:
             coordinates[i] = replace(coordinates[i], kind="level", level=coordinates[i].field)
+            block_of[i] = name
         notes.append(
             f"{len(block)} columns of group {name!r} are taken as one-hot levels: they are 0 or 1, "
             "at most one of them 1 in a row of the background"
         )
-    return replace(target, coordinates=tuple(coordinates)), notes
+    return replace(target, coordinates=tuple(coordinates)), block_of, notes
 
 
 def _stress_settings(stress) -> StressSettings | None:
@@ -566,7 +567,7 @@ def _stress_settings(stress) -> StressSettings | None:
     return stress if isinstance(stress, StressSettings) else StressSettings.from_mapping(stress)
 
 
-def _baseline_vector(name, row, target, given: Table, Z) -> np.ndarray:
+def _baseline_vector(name, row, target, given: Table, Z, block_of) -> np.ndarray:
     """Return x̄ in the model's coordinates, float64 [d]."""
     takes_missing = np.asarray(target.takes_missing)
     if name == "given" and (
@@ -592,7 +593,7 @@ def _baseline_vector(name, row, target, given: Table, Z) -> np.ndarray:
         except DataError as error:
             raise ConfigError(f'baseline "{name}": {error}') from error
     else:
-        vector = named_baseline(name, Z, target.coordinates, takes_missing)
+        vector = named_baseline(name, Z, target.coordinates, takes_missing, block_of)
     seen = takes_missing if Z is None else takes_missing & np.isnan(Z).any(axis=0)
     check_missing(vector, target.coordinates, seen)
     return vector
