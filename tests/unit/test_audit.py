@@ -240,6 +240,26 @@ def test_a_function_on_a_matrix_as_in_the_readme(table):
         assert audit.table["delta"][i].as_py()[0] == pytest.approx(lost, abs=1e-12)
 
 
+def test_one_hot_columns_of_a_matrix_are_switched_off_not_averaged():
+    rng = np.random.default_rng(2)
+    job = np.eye(3)[rng.integers(0, 3, 80)]
+    flags = rng.integers(0, 2, (80, 2))
+    Z = np.c_[rng.normal(5, 1, 80), job, flags]
+
+    def predict(rows):
+        p = 1 / (1 + np.exp(-(np.asarray(rows) @ [0.3, 1.0, -1.0, 0.5, 1.0, -2.0])))
+        return np.c_[1 - p, p]
+
+    groups = {"age": [0], "job": [1, 2, 3], "flags": [4, 5]}
+    audit = cfc.audit(predict, Z, background=Z, groups=groups, **OPTIONS)
+    expected = [Z[:, 0].mean(), 0, 0, 0, flags[:, 0].mean(), flags[:, 1].mean()]
+    np.testing.assert_allclose(audit.facts["baseline"], expected)
+    assert [n for n in audit.facts["notes"] if "3 columns of group 'job'" in n]
+    assert cfc.verify(audit, predict, Z).ok
+    usual = cfc.audit(predict, Z, background=Z, groups=groups, baseline="mode", **OPTIONS)
+    assert usual.facts["baseline"][1:4] == np.eye(3)[job.sum(axis=0).argmax()].tolist()
+
+
 @pytest.mark.parametrize("container", ["pandas", "polars", "arrow", "pandas-arrow"])
 def test_containers_give_the_same_certificates(table, pipeline, container):
     frame, _ = table
@@ -282,6 +302,17 @@ def test_the_record_keeps_to_its_published_schema(table, pipeline, repository):
     by_hand = pd.Series(range(1, N + 1), index=s.sort_values(ascending=False, kind="stable").index)
     assert (frame_out["rank"] == by_hand[frame_out.index]).all()
     assert list(audit.top(3)["rank"]) == [1, 2, 3]
+
+
+def test_a_file_names_the_libraries_that_matter_and_no_others(table, pipeline):
+    import matplotlib
+
+    assert matplotlib.__version__
+    frame, _ = table
+    audit = quiet(pipeline, frame, background=frame, exposure=False)
+    named = audit.facts["model"]["library_versions"]
+    assert set(named) == {"python", "numpy", "pandas", "scikit-learn"}
+    assert named["pandas"] == pd.__version__
 
 
 def test_the_paper_preset_ranks_by_u_and_has_no_exposure(table, pipeline):

@@ -30,7 +30,7 @@ from cfc.errors import (
 )
 from cfc.exposure import POINTS, ExposureGrid, exposure_grid
 from cfc.protocol import Protocol, get_preset
-from cfc.provenance import loaded_versions
+from cfc.provenance import library_versions
 from cfc.splits import train_halves
 from cfc.stress import StressSettings
 
@@ -40,6 +40,15 @@ if TYPE_CHECKING:
 BLOCK = 1024  # cases; one of a callable's blocks is smaller, it may be slow
 CALLABLE_BLOCK = 256
 SAVE_SECONDS = 10.0
+# what a file names does not depend on what else the process has loaded
+ALWAYS_NAMED = ("numpy", "pandas")
+LIBRARIES = {
+    "sklearn": ("scikit-learn",),
+    "xgboost": ("xgboost", "xgboost-cpu"),
+    "lightgbm": ("lightgbm",),
+    "catboost": ("catboost",),
+    "torch": ("torch",),
+}
 _SHOWN = 6  # parts of a group's baseline that are spelt out
 KIND = "audit"
 
@@ -397,7 +406,7 @@ def audit(
     rank_by = rank_by or ("s" if plan.grid else "u")
     if rank_by not in ("s", "u") or (rank_by == "s" and not plan.grid):
         raise ConfigError(f"rank_by={rank_by!r}: one of 's' (needs exposure=True) and 'u'")
-    notes = list(target.notes)
+    notes = facts.pop("notes")
     if target.space == "transformed" and "nominal" in target.column_kinds.values():
         notes += [
             f"{text}; the Pipeline's own rule for unknown levels applied"
@@ -481,7 +490,8 @@ def _plan(
     partition = resolve_groups(
         groups, target.coordinates, target.columns, ungrouped, target.origins
     )
-    vector = _baseline_vector(protocol.baseline, baseline, target, given, Z)
+    target, block_of, found = _with_levels(target, partition, Z)
+    vector = _baseline_vector(protocol.baseline, baseline, target, given, Z, block_of)
     halves = None if known is None else train_halves(np.full(len(known), "train"), seed)
     plan = Plan(
         predict=target.predict,
@@ -514,13 +524,39 @@ def _plan(
             "is_exact": target.is_exact,
             "dtype": target.dtype,
             "n_trees": target.n_trees,
-            "library_versions": loaded_versions(),
+            "library_versions": library_versions([*ALWAYS_NAMED, *LIBRARIES.get(target.kind, ())]),
         },
         "data_hash": plan.data_hash,
         "background_hash": known and hash_of(known, target.columns),
         "n_expected": len(given),
+        "notes": [*target.notes, *found],
     }
     return plan, facts
+
+
+def _with_levels(target: Target, groups, Z) -> tuple[Target, dict[int, str], list[str]]:
+    """Return a target whose one-hot columns are known as such, their blocks, and notes of them.
+
+    A matrix does not say what its columns are. Numbers of one group that are 0 or 1 throughout the
+    background, at most one of them 1 in any row, are a one-hot block: their mean is no value of it.
+    """
+    coordinates, block_of, notes = list(target.coordinates), {}, []
+    if Z is None or target.space == "transformed":
+        return target, block_of, notes
+    for name, index in groups:
+        block = [
+            i for i in index if coordinates[i].kind == "value" and np.isin(Z[:, i], (0, 1)).all()
+        ]
+        if len(block) < 2 or Z[:, block].sum(axis=1).max() > 1:
+            continue
+        for i in block:
+            coordinates[i] = replace(coordinates[i], kind="level", level=coordinates[i].field)
+            block_of[i] = name
+        notes.append(
+            f"{len(block)} columns of group {name!r} are taken as one-hot levels: they are 0 or 1, "
+            "at most one of them 1 in a row of the background"
+        )
+    return replace(target, coordinates=tuple(coordinates)), block_of, notes
 
 
 def _stress_settings(stress) -> StressSettings | None:
@@ -531,7 +567,7 @@ def _stress_settings(stress) -> StressSettings | None:
     return stress if isinstance(stress, StressSettings) else StressSettings.from_mapping(stress)
 
 
-def _baseline_vector(name, row, target, given: Table, Z) -> np.ndarray:
+def _baseline_vector(name, row, target, given: Table, Z, block_of) -> np.ndarray:
     """Return x̄ in the model's coordinates, float64 [d]."""
     takes_missing = np.asarray(target.takes_missing)
     if name == "given" and (
@@ -557,7 +593,7 @@ def _baseline_vector(name, row, target, given: Table, Z) -> np.ndarray:
         except DataError as error:
             raise ConfigError(f'baseline "{name}": {error}') from error
     else:
-        vector = named_baseline(name, Z, target.coordinates, takes_missing)
+        vector = named_baseline(name, Z, target.coordinates, takes_missing, block_of)
     seen = takes_missing if Z is None else takes_missing & np.isnan(Z).any(axis=0)
     check_missing(vector, target.coordinates, seen)
     return vector
@@ -744,7 +780,8 @@ class _Runner:
             changed = [
                 key
                 for key, value in self.facts.items()
-                if canonical_json(earlier.get(key)) != canonical_json(value)
+                # what the probe noted of a model that changes its answers changes too
+                if key != "notes" and canonical_json(earlier.get(key)) != canonical_json(value)
             ]
             if changed:
                 raise ArtifactError(

@@ -1,6 +1,6 @@
 """Replacement values x̄ of one's own model, for the kinds of coordinates it has."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,7 +11,11 @@ AVERAGING = ("mean", "median", "zero")
 
 
 def named_baseline(
-    name: str, Z: np.ndarray, coordinates: Sequence[Coordinate], takes_missing: np.ndarray
+    name: str,
+    Z: np.ndarray,
+    coordinates: Sequence[Coordinate],
+    takes_missing: np.ndarray,
+    block_of: Mapping[int, str] | None = None,
 ) -> np.ndarray:
     """Return a named baseline of background rows.
 
@@ -25,6 +29,7 @@ def named_baseline(
         Z: background in the model's coordinates [n >= 1, d], NaN for absent.
         coordinates: what each coordinate is, length d.
         takes_missing: whether the model takes NaN at a coordinate [d].
+        block_of: one-hot block of a level, where it is not its field.
 
     Returns:
         float64 [d].
@@ -48,7 +53,7 @@ def named_baseline(
         present = Z[~np.isnan(Z[:, i]), i]
         has_missing = len(present) < len(Z)
         if coordinate.kind == "level" and name == "mode":
-            blocks.setdefault(coordinate.field, []).append(i)
+            blocks.setdefault((block_of or {}).get(i, coordinate.field), []).append(i)
         elif coordinate.kind in ("level", "indicator"):
             if name in ("mean", "median") and len(present):
                 vector[i] = present.mean() if name == "mean" else np.median(present)

@@ -173,7 +173,7 @@ def verify(
             model,
             background=X if background is None else background,
             ignore_extra=True,
-            space=facts["space"],
+            space=None if facts["space"] == "matrix" else facts["space"],
             output=output,
             nominal=[k for k, v in facts["column_kinds"].items() if v == "nominal"],
         )
