@@ -57,9 +57,11 @@ def choose(browser, selector, text):
 
 
 def settle(browser, condition):
+    from selenium.common.exceptions import StaleElementReferenceException
     from selenium.webdriver.support.ui import WebDriverWait
 
-    WebDriverWait(browser, 10).until(condition)
+    # what is read may be drawn anew while it is read
+    WebDriverWait(browser, 10, ignored_exceptions=[StaleElementReferenceException]).until(condition)
 
 
 def column(browser, number):
