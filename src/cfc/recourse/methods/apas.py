@@ -251,8 +251,8 @@ class LocalSolver:
         """Return the point where the greedy path first reaches a logit; None if it never does.
 
         The path moves the coordinate with the steepest slope that still has room, by 0.02. It is
-        kept, so that a higher logit goes on from where the last one ended. At a kink it can step back
-        and forth without rising; after 100 such steps it has ended.
+        kept, so that a higher logit goes on from where the last one ended. At a kink it can step
+        back and forth without rising; after 100 such steps it has ended.
         """
         z, best, fails = self._path, self._path_logit, 0
         for _ in range(_PATH_STEPS):
