@@ -70,6 +70,12 @@ def pipeline(table):
     return transformed_pipeline(LogisticRegression(C=10)).fit(*table)
 
 
+def usual(frame):
+    """The baseline ``mean_off`` in raw columns: means of numbers, the most frequent categories."""
+    means = {c: frame[c].mean() for c in ("age", "income")}
+    return means | {c: frame[c].mode()[0] for c in ("job", "town")}
+
+
 def quiet(model, X, **options):
     return cfc.audit(model, X, progress=False, **options)
 
@@ -139,12 +145,7 @@ def test_a_pipeline_in_its_transformed_space(table, pipeline):
 def test_a_pipeline_in_front_of_its_preprocessor(table, pipeline):
     frame, _ = table
     audit = quiet(pipeline, frame, background=frame, exposure=False, space="columns")
-    replaced = {
-        "age": frame["age"].mean(),
-        "income": frame["income"].mean(),
-        "job": frame["job"].mode()[0],
-        "town": frame["town"].mode()[0],
-    }
+    replaced = usual(frame)
 
     def predict_one(row):
         one = pd.DataFrame([row]).astype({"town": frame["town"].dtype})
@@ -160,12 +161,7 @@ def test_native_categories_and_missing_values(table):
         categorical_features="from_dtype", max_iter=20, random_state=0
     ).fit(frame, y)
     audit = quiet(model, frame, background=frame, exposure=False)
-    replaced = {
-        "age": frame["age"].mean(),
-        "income": frame["income"].mean(),
-        "job": frame["job"].mode()[0],
-        "town": frame["town"].mode()[0],
-    }
+    replaced = usual(frame)
 
     def predict_one(row):
         one = pd.DataFrame([row]).astype({c: frame[c].dtype for c in ("job", "town")})
@@ -203,12 +199,7 @@ def test_boosters_with_native_categories(table, kind):
     model = BOOSTERS[kind]().fit(frame, (y == "yes").astype(int))
     audit = quiet(model, frame, background=frame, exposure=False)
     assert audit.facts["model"]["kind"] == kind
-    replaced = {
-        "age": frame["age"].mean(),
-        "income": frame["income"].mean(),
-        "job": frame["job"].mode()[0],
-        "town": frame["town"].mode()[0],
-    }
+    replaced = usual(frame)
 
     def predict_one(row):
         one = pd.DataFrame([row]).astype({c: frame[c].dtype for c in ("job", "town")})

@@ -340,7 +340,7 @@ def test_python_objects_and_factories(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["m.pkl", "m.pickle", "m.joblib", "m.PKL", "m.pth"])
 def test_pickles_are_never_opened(name, tmp_path):
-    (tmp_path / name).write_bytes(b"cos\nsystem\n(S'touch /tmp/never'\ntR.")
+    (tmp_path / name).write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")
     with pytest.raises(ModelError, match=r"runs whatever code is inside.*file.py:function"):
         load_model_file(tmp_path / name)
 

@@ -823,11 +823,16 @@ class _Finish:
         if self.labels is not None:
             at = table.column_names.index("predicted_label") + 1
             table = table.add_column(at, "true_label", pa.array(self.labels[:n], pa.string()))
-        scores = np.asarray(table.column(self.rank_by))
-        rank = np.empty(n, dtype=np.int64)
-        rank[np.argsort(-scores, kind="stable")] = np.arange(1, n + 1)
+        rank = ranks_of(table.column(self.rank_by))
         table = table.append_column("rank", pa.array(rank))
         return Audit(table, {**facts, "n_cases": n}, self.given.frame)
+
+
+def ranks_of(scores) -> np.ndarray:
+    """Return ranks 1..n, 1 for the largest score, ties in the order of cases; int64 [n]."""
+    rank = np.empty(len(scores), dtype=np.int64)
+    rank[np.argsort(-np.asarray(scores), kind="stable")] = np.arange(1, len(scores) + 1)
+    return rank
 
 
 def plain_field(field: pa.Field) -> pa.Field:

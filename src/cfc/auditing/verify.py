@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cfc.auditing.audit import BLOCK, Audit, first_rows, hash_of, index_column
+from cfc.auditing.audit import BLOCK, Audit, first_rows, hash_of, index_column, ranks_of
 from cfc.auditing.plan import (
     Plan,
     from_numbers,
@@ -335,7 +335,7 @@ def _compared(table, again, facts, is_exact, limit, problems, unchecked, moved) 
         if bad.any():
             fields[name] = bad
             differs |= bad
-    rank = _rank(again.column(facts["rank_by"])) != np.asarray(table.column("rank"))
+    rank = ranks_of(again.column(facts["rank_by"])) != np.asarray(table.column("rank"))
     ties = _near_ties(table, again, facts["rank_by"], tolerance)
     if (rank & ~ties["rank"] & ~moved).any() and not differs.any():
         fields["rank"] = rank & ~ties["rank"]
@@ -368,12 +368,6 @@ def _compared(table, again, facts, is_exact, limit, problems, unchecked, moved) 
         int(undecided.sum()),
         tuple(unchecked),
     )
-
-
-def _rank(scores) -> np.ndarray:
-    rank = np.empty(len(scores), dtype=np.int64)
-    rank[np.argsort(-np.asarray(scores), kind="stable")] = np.arange(1, len(scores) + 1)
-    return rank
 
 
 def _near_ties(table, again, rank_by, tolerance) -> dict[str, np.ndarray]:

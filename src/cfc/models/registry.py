@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -116,6 +117,25 @@ def _parts(class_path: str) -> tuple[str, str]:
 
 def _own_family(name: str, class_path: str) -> type[Model]:
     where = f"model {name!r}, class {class_path!r}"
+    needed = ("family", "model_file", "library")
+    return own_class(where, class_path, Model, "cfc.models.Model", needed)
+
+
+def own_class(
+    where: str, class_path: str, parent: type, parent_name: str, needed: Iterable[str]
+) -> type:
+    """Return a class of one's own, imported and checked.
+
+    Args:
+        where: what it is for, in messages.
+        class_path: ``package.module:ClassName`` or ``path/to/file.py:ClassName``.
+        parent: class it must derive from.
+        parent_name: public name of that class.
+        needed: attributes it must have.
+
+    Raises:
+        ConfigError: it cannot be imported, does not derive from ``parent``, or lacks something.
+    """
     try:
         source, attribute = _parts(class_path)
     except ConfigError as error:
@@ -130,10 +150,10 @@ def _own_family(name: str, class_path: str) -> type[Model]:
     if not isinstance(cls, type):
         classes = [key for key, value in vars(module).items() if isinstance(value, type)]
         raise ConfigError(f"{where}: no class {attribute!r} there; {nearest(attribute, classes)}")
-    if not issubclass(cls, Model):
-        raise ConfigError(f"{where}: {attribute} must derive from cfc.models.Model")
+    if not issubclass(cls, parent):
+        raise ConfigError(f"{where}: {attribute} must derive from {parent_name}")
     missing = sorted(getattr(cls, "__abstractmethods__", ()))
-    missing += [key for key in ("family", "model_file", "library") if not hasattr(cls, key)]
+    missing += [key for key in needed if not hasattr(cls, key)]
     if missing:
         raise ConfigError(f"{where}: {attribute} does not define {', '.join(missing)}")
     return cls
