@@ -9,15 +9,19 @@ def main(job):
     from cfc.artifacts import read_table, write_table
     from cfc.recourse.data import RecourseData
     from cfc.recourse.nets import load_nets
+    from cfc.recourse.pools import check_pools
     from cfc.recourse.stages import bases_of, evaluate_stage
 
     params = params_of(job)
+    bases = bases_of(load_nets(job.input.nets), read_table(job.input.facts))
+    bank = {Path(file).stem: load_nets(file) for file in job.input.bank}
+    check_pools(bases, bank, load_nets(job.input.ensemble))
     found = evaluate_stage(
         RecourseData.read(job.input.data),
-        bases_of(load_nets(job.input.nets), read_table(job.input.facts)),
+        bases,
         read_table(job.input.requests),
         {Path(file).stem: read_table(file) for file in job.input.candidates},
-        {Path(file).stem: load_nets(file) for file in job.input.bank},
+        bank,
         neighbours=params["config"]["neighbours"],
     )
     for name, table in found.items():

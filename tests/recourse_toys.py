@@ -1,8 +1,10 @@
 """Small recourse problems whose answers are known by geometry."""
 
+import itertools
 from itertools import pairwise
 
 import numpy as np
+from scipy.optimize import linprog
 
 from cfc.recourse.data import RecourseData, distance_scale
 from cfc.recourse.methods.base import Problem
@@ -75,3 +77,26 @@ def refused(problem: Problem, count: int = 5) -> tuple[np.ndarray, np.ndarray]:
     rows = np.flatnonzero(~problem.net.accepts(X))[:count]
     assert len(rows), "the toy network refuses nobody, so the test would test nothing"
     return X[rows], ids[rows]
+
+
+def cheapest_by_enumeration(net, x, low, high, margin):
+    """Cost of the cheapest point over all activation patterns: programs in (z, |z − x|)."""
+    (w1, w2, w3), (b1, b2, b3) = net.doubles()
+    p, best = len(x), np.inf
+    for pattern in itertools.product([0, 1], repeat=len(b1) + len(b2)):
+        on1, on2 = np.array(pattern[: len(b1)]), np.array(pattern[len(b1) :])
+        g, c = (w2 * on1) @ w1, (w2 * on1) @ b1 + b2
+        s1, s2 = 2 * on1 - 1, 2 * on2 - 1
+        rows = np.vstack([-(s1[:, None] * w1), -(s2[:, None] * g), -((w3[0] * on2) @ g)[None]])
+        most = np.concatenate([s1 * b1, s2 * c, [(w3[0] * on2) @ c + b3[0] - margin]])
+        eye = np.eye(p)
+        A = np.block([[rows, np.zeros((len(rows), p))], [eye, -eye], [-eye, -eye]])
+        found = linprog(
+            np.r_[np.zeros(p), np.ones(p)],
+            A_ub=A,
+            b_ub=np.r_[most, x, -x],
+            bounds=[*zip(low, high, strict=True), *[(0, None)] * p],
+        )
+        if found.status == 0:
+            best = min(best, found.fun)
+    return best

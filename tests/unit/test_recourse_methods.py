@@ -4,7 +4,14 @@ import itertools
 
 import numpy as np
 import pytest
-from recourse_toys import linear_net, random_net, refused, toy_data, toy_problem
+from recourse_toys import (
+    cheapest_by_enumeration,
+    linear_net,
+    random_net,
+    refused,
+    toy_data,
+    toy_problem,
+)
 from scipy.optimize import linprog, minimize
 from scipy.stats import beta
 
@@ -360,29 +367,6 @@ def test_the_sample_size_is_the_least_that_keeps_the_promise():
     assert sample_size(0.999, 0.995) == 1379
     assert 0.995**1379 <= 0.001 < 0.995**1378
     assert sample_size(0.95, 0.9) == 29
-
-
-def cheapest_by_enumeration(net, x, low, high, margin):
-    """Cost of the cheapest point over all activation patterns: programs in (z, |z − x|)."""
-    (w1, w2, w3), (b1, b2, b3) = net.doubles()
-    p, best = len(x), np.inf
-    for pattern in itertools.product([0, 1], repeat=len(b1) + len(b2)):
-        on1, on2 = np.array(pattern[: len(b1)]), np.array(pattern[len(b1) :])
-        g, c = (w2 * on1) @ w1, (w2 * on1) @ b1 + b2
-        s1, s2 = 2 * on1 - 1, 2 * on2 - 1
-        rows = np.vstack([-(s1[:, None] * w1), -(s2[:, None] * g), -((w3[0] * on2) @ g)[None]])
-        most = np.concatenate([s1 * b1, s2 * c, [(w3[0] * on2) @ c + b3[0] - margin]])
-        eye = np.eye(p)
-        A = np.block([[rows, np.zeros((len(rows), p))], [eye, -eye], [-eye, -eye]])
-        found = linprog(
-            np.r_[np.zeros(p), np.ones(p)],
-            A_ub=A,
-            b_ub=np.r_[most, x, -x],
-            bounds=[*zip(low, high, strict=True), *[(0, None)] * p],
-        )
-        if found.status == 0:
-            best = min(best, found.fun)
-    return best
 
 
 def test_the_local_solver_finds_the_cheapest_counterfactual_of_tiny_networks():

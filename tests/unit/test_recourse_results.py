@@ -127,6 +127,13 @@ def results(tmp_path, repository):
         for r in range(4)
     ]
     write_table(pa.Table.from_pylist(certificates), folder / "certificates/toy.parquet")
+    keys = ("base", "row_id", "margin", "outcome", "cost", "best", "bound", "nodes", "n_open_units")
+    audited = [
+        (0, 0, 0.21, "proved", 2.0, 2.0, 2.0, 1, 9),
+        (0, 3, 0.21, "cheaper", 2.0, 1.6, 1.5, 40, 30),
+        (1, 0, 0.41, "open", 4.0, 4.0, 1.0, 500, 60),
+    ]
+    write_table(rows(keys, *audited), folder / "audit/toy.parquet")
     return Results(
         folder=folder,
         run="r",
@@ -198,6 +205,18 @@ def test_certification_counts_requests_and_times_are_pooled_over_them(results):
     assert row["sd"].iloc[0] == pytest.approx(np.sqrt(2))
     assert row["p90"].iloc[0] == pytest.approx(2.8)
     assert row["with_setup"].iloc[0] == 4.0
+
+
+def test_the_audit_counts_outcomes_and_prints_the_largest_excess_and_gap(results):
+    result = build_table("apas_audit", results)
+    assert result.data["excess_pct"].tolist() == pytest.approx([0, 25, 0])
+    assert result.data["gap_pct"].tolist() == pytest.approx([0, 25, 75])
+    shown = result.displays[0][1].iloc[0].tolist()
+    assert shown == ["Toy", "3", "1", "1", "1", "25.00", "75.00", "40", "500"]
+    without = build_table("apas_audit", replace(results, methods=("kdtree",)))
+    assert not len(without.data)
+    assert without.notes[0].startswith("Nothing was audited")
+    to_arrow(without.data)
 
 
 @pytest.mark.parametrize("name", TABLES)

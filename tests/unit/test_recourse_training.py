@@ -23,6 +23,7 @@ from cfc.recourse.families import (
     train_ensemble,
 )
 from cfc.recourse.nets import Net, Stack, load_nets, logits_of, save_nets
+from cfc.recourse.pools import check_pools
 from cfc.recourse.seeds import SeedPlan
 from cfc.recourse.specs import TrainSettings, TrainSpec
 from cfc.recourse.training import initial_net, one_pass, train_nets
@@ -303,6 +304,22 @@ def test_the_bank_holds_what_was_declared_and_no_two_networks_of_two_bases_agree
     voters = train_ensemble(data, plan, bases, 3, TrainSettings(epochs=3))
     everyone = [n for nets in voters.values() for n in nets] + [c.net for c in changed]
     assert len({n.flat().tobytes() for n in everyone}) == 10
+
+
+def test_changed_models_that_generation_saw_are_named(bases):
+    voters = {f"base{b.number}/{i:03d}": random_net(4, seed=10 * b.number + i) for b in bases
+              for i in range(2)}  # fmt: skip
+    moved = {f"base{b.number}/000": perturbed(b.net, 0.01, seed=b.number) for b in bases}
+    check_pools(bases, {"moved": moved}, voters)
+    # the base model of another replicate is no model this one's candidates were made with
+    swapped = {"base0/000": bases[1].net, "base1/000": bases[0].net}
+    check_pools(bases, {"swapped": swapped}, voters)
+    twice = {**moved, "base1/001": bases[1].net.with_flat(bases[1].net.flat())}
+    with pytest.raises(ModelError, match="twice 1 of base model 1 is the base model itself"):
+        check_pools(bases, {"moved": moved, "twice": twice}, voters)
+    voted = {"base0/000": voters["base0/001"]}
+    with pytest.raises(ModelError, match="voted 0 of base model 0 is a voter of BetaRCE"):
+        check_pools(bases, {"voted": voted}, voters)
 
 
 class TooFew(ChangeFamily):

@@ -8,6 +8,12 @@ import pytest
 import yaml
 
 pytestmark = pytest.mark.workflow
+FIGURES = (
+    "family_heatmap",
+    "coverage_robustness",
+    "distance_robustness",
+    "certificate_survival",
+)
 TINY = "config/recourse_tiny.yaml"
 TABLES = (
     "data_and_bases",
@@ -16,6 +22,7 @@ TABLES = (
     "families",
     "levels",
     "apas_certification",
+    "apas_audit",
     "tuning",
     "certificate_survival",
     "seconds",
@@ -33,7 +40,7 @@ def test_everything_is_there_and_describes_itself(done):
     for table in TABLES:
         for kind in ("parquet", "csv", "md", "html"):
             assert (folder / f"tables/{table}.{kind}").stat().st_size > 0, table
-    for figure in ("family_heatmap", "coverage_robustness", "distance_robustness"):
+    for figure in FIGURES:
         assert (folder / f"figures/{figure}.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     models = pq.read_table(folder / "bank/breast_cancer/bootstrap.parquet").to_pylist()
     assert [m["base"] for m in models] == [0, 0, 1, 1]

@@ -140,6 +140,7 @@ rule evaluate_recourse:
         requests=rules.train_bases.output.requests,
         candidates=candidate_files,
         bank=bank_networks,
+        ensemble=rules.train_ensemble.output.nets,
     output:
         candidates="<results>/recourse/{profile}/evaluation/{dataset}.candidates.parquet",
         survival="<results>/recourse/{profile}/evaluation/{dataset}.survival.parquet",
@@ -187,6 +188,33 @@ rule certify_requests:
         code=code("certify_requests.py"),
     script:
         "../../scripts/certify_requests.py"
+
+
+rule audit_apas:
+    """Hold a sample of APΔS' candidates against an exact solver."""
+    input:
+        data=rules.prepare_recourse.output.data,
+        nets=rules.train_bases.output.nets,
+        facts=rules.train_bases.output.facts,
+        requests=rules.train_bases.output.requests,
+        candidates="<results>/recourse/{profile}/candidates/{dataset}/apas.parquet",
+    output:
+        audit="<results>/recourse/{profile}/audit/{dataset}.parquet",
+    log:
+        "<logs>/audit_apas/{profile}/{dataset}.log",
+    benchmark:
+        "<benchmarks>/audit_apas/{profile}/{dataset}.jsonl"
+    conda:
+        "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        mem_mb=data_mem_mb,
+        runtime=60,
+    params:
+        config=settings(RECOURSE["apas_audit"]),
+        code=code("audit_apas.py"),
+    script:
+        "../../scripts/audit_apas.py"
 
 
 rule build_recourse_table:

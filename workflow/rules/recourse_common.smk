@@ -30,7 +30,10 @@ RECOURSE_FILES = {
         "evaluation/{dataset}.models.parquet",
     ),
     "certificates": ("certificates/{dataset}.parquet",),
+    "audit": ("audit/{dataset}.parquet",),
 }
+if "apas" not in RECOURSE["methods"]:
+    RECOURSE_FILES["audit"] = ()
 
 
 wildcard_constraints:

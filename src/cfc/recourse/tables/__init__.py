@@ -12,6 +12,7 @@ NEEDS = {
     "families": ("evaluation",),
     "levels": ("evaluation", "bank"),
     "apas_certification": ("candidates", "evaluation"),
+    "apas_audit": ("audit",),
     "tuning": ("candidates",),
     "certificate_survival": ("evaluation", "certificates"),
     "seconds": ("timings",),
