@@ -193,6 +193,65 @@ def test_magnitude_is_the_mean_of_data_sets_means_and_of_their_deviations(result
     assert own[own["dataset"] == "toy"]["n_distinct"].iloc[0] == 4
 
 
+def bank_of(family, *models):
+    keys = ("base", "level", "replicate", "hidden", "seeds")
+    return pd.DataFrame([dict(zip(keys, m, strict=True)) for m in models]).assign(family=family)
+
+
+def test_networks_are_different_by_how_they_were_made(results):
+    # the same first weights asked for by two base models are one network; base 1 starts from 1
+    name = "new_initialization"
+    bank = bank_of(
+        name,
+        (0, "", 0, "32-32", '{"init":2}'),
+        (0, "", 1, "32-32", '{"init":3}'),
+        (1, "", 0, "32-32", '{"init":3}'),
+        (1, "", 1, "32-32", '{"init":4}'),
+    )
+    # equal row draws are other networks under other first weights, and at another strength
+    rows = bank_of(
+        "data_deletion",
+        (0, "0.01", 0, "32-32", '{"rows":7}'),
+        (1, "0.01", 0, "32-32", '{"rows":7}'),
+        (0, "0.05", 0, "32-32", '{"rows":7}'),
+        (0, "0.05", 1, "32-32", '{"rows":7}'),
+    )
+    # nothing drawn: the settings, the shape or the replicate tell them apart
+    fixed = bank_of(
+        "architecture",
+        (0, "8", 0, "8", "{}"),
+        (0, "8-8", 0, "8-8", "{}"),
+        (1, "8", 0, "8", "{}"),
+        (1, "8", 1, "8", "{}"),
+    )
+    bank = pd.concat([bank, rows, fixed])
+    bank = bank.assign(dataset="toy", balanced_accuracy=0.9, disagreement=0.1, probability_mae=0.1)
+    results = replace(results, families=tuple(bank["family"].unique()))
+    results.__dict__["bank"] = bank
+    result = build_table("magnitude", results)
+    own = result.data[result.data["metric"] == "hard_disagreement_pct"].set_index("family")
+    own = own[own["dataset"] == "toy"]["n_distinct"]
+    assert own.to_dict() == {name: 3, "data_deletion": 3, "architecture": 4}
+    assert "Toy, New initialization: 4 changed models are 3 different networks." in result.notes
+
+
+def test_size_and_robustness_are_ranked_model_by_model(results):
+    data = build_table("magnitude_robustness", results).data
+    at = data[data["kind"] != "family"].set_index(["kind", "method"])
+    # base 0: labels moved 1, 2, 1, 2 %; kdtree accepted by 4, 3, 4, 3 of 4; base 1 the same
+    assert at.loc[("all", "kdtree"), "mean"] == pytest.approx(-1)
+    assert at.loc[("within", "kdtree"), "mean"] == pytest.approx(-1)
+    assert at.loc[("all", "kdtree"), "n_bases"] == 2
+    assert at.loc[("all", "apas"), "n_bases"] == 1  # base 1 has no valid candidate
+    families = data[data["kind"] == "family"].set_index(["method", "family"])
+    assert families.loc[("kdtree", "bootstrap"), "disagreement_pct"] == pytest.approx(2.25)
+    assert families.loc[("kdtree", "bootstrap"), "mean"] == pytest.approx(87.5)
+    constant = results.models.assign(n_accepted=results.models["n_valid"])
+    results.__dict__["models"] = constant
+    again = build_table("magnitude_robustness", results).data
+    assert again[again["kind"] != "family"]["mean"].isna().all()
+
+
 def test_certification_counts_requests_and_times_are_pooled_over_them(results):
     data = build_table("apas_certification", results).data.set_index("base")
     assert data["certified_pct"].tolist() == [50.0, 0.0]

@@ -12,12 +12,14 @@ FIGURES = (
     "family_heatmap",
     "coverage_robustness",
     "distance_robustness",
+    "magnitude_robustness",
     "certificate_survival",
 )
 TINY = "config/recourse_tiny.yaml"
 TABLES = (
     "data_and_bases",
     "magnitude",
+    "magnitude_robustness",
     "methods",
     "families",
     "levels",

@@ -80,9 +80,9 @@ def new_figure(width: float, height: float):
     return figure
 
 
-def footer(figure, run: str, preset: str, extra: str = "") -> None:
-    """Write the run, the protocol preset and a remark under a figure."""
-    parts = [f"run {run}", f"preset {preset}", *([extra] if extra else [])]
+def footer(figure, run: str, preset: str, extra: str = "", label: str = "preset") -> None:
+    """Write the run, the protocol preset (or what ``label`` says) and a remark under a figure."""
+    parts = [f"run {run}", f"{label} {preset}", *([extra] if extra else [])]
     figure.supxlabel(" · ".join(parts), fontsize=6, color=GREY, x=0.01, ha="left")
 
 

@@ -66,6 +66,7 @@ class TableResult:
         displays: (caption, readable table of strings) pairs.
         notes: sentences printed under the table.
         n_expected, n_evaluated: units of the run, and those with an evaluate file.
+        preset_label, unit_label: what ``preset`` and the counted units are called in print.
     """
 
     id: str
@@ -77,6 +78,8 @@ class TableResult:
     notes: list[str] = field(default_factory=list)
     n_expected: int = 0
     n_evaluated: int = 0
+    preset_label: str = "protocol preset"
+    unit_label: str = "units"
 
 
 class Units:

@@ -159,8 +159,8 @@ def _page(title: str, parts: list[str]) -> str:
 def _facts(result: TableResult) -> list[tuple[str, str]]:
     return [
         ("run", result.run),
-        ("protocol preset", result.preset),
-        ("units", f"{result.n_evaluated} evaluated of {result.n_expected} expected"),
+        (result.preset_label, result.preset),
+        (result.unit_label, f"{result.n_evaluated} evaluated of {result.n_expected} expected"),
     ]
 
 

@@ -9,6 +9,7 @@ FIGURES = {
     "family_heatmap": "families",
     "coverage_robustness": "methods",
     "distance_robustness": "methods",
+    "magnitude_robustness": "magnitude_robustness",
     "certificate_survival": "certificate_survival",
 }
 

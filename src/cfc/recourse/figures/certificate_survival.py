@@ -58,5 +58,7 @@ def draw(table: pd.DataFrame, *, run: str, profile: str, titles: dict[str, str])
     bar = figure.colorbar(image, ax=panels, shrink=0.6, pad=0.01)
     bar.set_label("Spearman with survival")
     bar.outline.set_visible(False)
-    style.footer(figure, run, profile, "bold: 95 % interval over base models excludes 0")
+    style.footer(
+        figure, run, profile, "bold: 95 % interval over base models excludes 0", label="profile"
+    )
     return figure

@@ -50,5 +50,5 @@ def draw(table: pd.DataFrame, *, run: str, profile: str, titles: dict[str, str])
         axes.grid(axis="both", color=style.PALE, linewidth=0.4)
         axes.set_axisbelow(True)
     figure.legend(loc="outside upper center", ncols=len(_LOOK))
-    style.footer(figure, run, profile, "mean over base models")
+    style.footer(figure, run, profile, "mean over base models", label="profile")
     return figure

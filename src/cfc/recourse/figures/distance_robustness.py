@@ -6,7 +6,7 @@ from cfc.figures import style
 from cfc.recourse.methods.registry import METHODS
 from cfc.recourse.results import in_known_order, method_title
 
-_COLOURS = (
+COLOURS = (
     style.GREY,
     style.PURPLE,
     style.ORANGE,
@@ -17,7 +17,7 @@ _COLOURS = (
     style.VERMILION,
     "#8B0000",
 )
-_MARKERS = "oPs^vDX<>*hp"
+MARKERS = "oPs^vDX<>*hp"
 
 
 @style.in_style
@@ -40,8 +40,8 @@ def draw(table: pd.DataFrame, *, run: str, profile: str, titles: dict[str, str])
             axes.plot(
                 x,
                 y,
-                marker=_MARKERS[i % len(_MARKERS)],
-                color=_COLOURS[i % len(_COLOURS)],
+                marker=MARKERS[i % len(MARKERS)],
+                color=COLOURS[i % len(COLOURS)],
                 markersize=4.5,
                 markeredgecolor=style.BLACK,
                 markeredgewidth=0.4,
@@ -56,7 +56,9 @@ def draw(table: pd.DataFrame, *, run: str, profile: str, titles: dict[str, str])
         axes.set_axisbelow(True)
     panels[0].set_ylabel("end-to-end robustness, %")
     figure.legend(loc="outside upper center", ncols=5)
-    style.footer(figure, run, profile, "line: not beaten in distance and robustness at once")
+    style.footer(
+        figure, run, profile, "line: not beaten in distance and robustness at once", label="profile"
+    )
     return figure
 
 

@@ -51,5 +51,5 @@ def draw(table: pd.DataFrame, *, run: str, profile: str, titles: dict[str, str])
         bar = figure.colorbar(image, ax=panels, shrink=0.6, pad=0.01)
         bar.set_label("changed models that accept, %")
         bar.outline.set_visible(False)
-    style.footer(figure, run, profile, "mean over base models")
+    style.footer(figure, run, profile, "mean over base models", label="profile")
     return figure

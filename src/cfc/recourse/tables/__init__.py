@@ -7,7 +7,8 @@ from cfc.errors import ConfigError, nearest
 # table -> kinds of files it reads; what a rule must wait for
 NEEDS = {
     "data_and_bases": ("data", "bases"),
-    "magnitude": ("bank",),
+    "magnitude": ("bank", "bases"),
+    "magnitude_robustness": ("bank", "evaluation"),
     "methods": ("evaluation",),
     "families": ("evaluation",),
     "levels": ("evaluation", "bank"),

@@ -38,6 +38,8 @@ def finished(
         [*notes, PROFILE_NOTE[results.profile]],
         n,
         n,
+        preset_label="profile",
+        unit_label="data sets",
     )
 
 

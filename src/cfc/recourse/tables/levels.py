@@ -1,11 +1,10 @@
 """Table ``levels``: robustness at each strength of a change (ours)."""
 
-import numpy as np
 import pandas as pd
 
 from cfc.recourse.results import PERCENT, Results, family_title, method_title
-from cfc.recourse.tables.base import dataset_title, finished, mean_sd
-from cfc.tables.base import TableResult
+from cfc.recourse.tables.base import dataset_title, finished
+from cfc.tables.base import UNDEFINED, TableResult, number
 
 TITLE = "Robustness at each strength of change (ours)"
 _FEW = 5  # a family with more levels than this has one a model: no strength to order
@@ -31,21 +30,24 @@ def build(results: Results) -> TableResult:
     displays = []
     for dataset in results.datasets:
         own = data[data["dataset"] == dataset]
-        columns = list(dict.fromkeys(zip(own["family"], own["level"], strict=True)))
         at = own.set_index(["method", "family", "level"])
+        moved = own.groupby(["family", "level"])["disagreement_pct"].mean()
         lines = [
             [
-                method_title(m),
-                *[
-                    mean_sd(at.loc[(m, *c), "mean"], np.nan) if (m, *c) in at.index else "—"
-                    for c in columns
-                ],
+                f"{family_title(family)} {level}",
+                number(moved[family, level], 2),
+                *[_cell(at, (method, family, level)) for method in results.methods],
             ]
-            for m in results.methods
+            for family, level in dict.fromkeys(zip(own["family"], own["level"], strict=True))
         ]
-        heads = [f"{family_title(f)} {level}" for f, level in columns]
-        displays.append(
-            (dataset_title(results, dataset), pd.DataFrame(lines, columns=["method", *heads]))
-        )
-    notes = ["Percent of the level's changed models that accept a candidate, mean over bases."]
+        columns = ["change", "labels moved %", *[method_title(m) for m in results.methods]]
+        displays.append((dataset_title(results, dataset), pd.DataFrame(lines, columns=columns)))
+    notes = [
+        "Percent of the level's changed models that accept a candidate, mean over base models. "
+        "Labels moved: test rows to which such a model gives another label than its base model."
+    ]
     return finished(results, "levels", TITLE, data, displays, notes)
+
+
+def _cell(at: pd.DataFrame, key: tuple[str, str, str]) -> str:
+    return number(at.loc[key, "mean"], 1) if key in at.index else UNDEFINED

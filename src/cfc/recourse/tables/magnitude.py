@@ -1,5 +1,7 @@
 """Table ``magnitude``: how far changed models are from their base model in output (Table 4)."""
 
+import json
+
 import pandas as pd
 
 from cfc.recourse.results import Results, family_title
@@ -19,11 +21,11 @@ def build(results: Results) -> TableResult:
     data sets' means and of their deviations. ``n_distinct`` counts different networks.
     """
     rows = []
+    bank = results.bank.merge(results.bases[["dataset", "base", "init_seed"]], how="left")
     for family in results.families:
         for measure, column in MEASURES.items():
             factor = 100 if measure.endswith("pct") else 1
             for dataset in results.datasets:
-                bank = results.bank
                 own = bank[(bank["dataset"] == dataset) & (bank["family"] == family)]
                 values = factor * own[column]
                 rows.append(
@@ -60,16 +62,19 @@ def build(results: Results) -> TableResult:
 
 
 def _distinct(own: pd.DataFrame) -> int:
-    """Return the number of different networks among changed models.
+    """Return the number of different networks among changed models, by how they were made.
 
-    The same training gives the same validation loss up to rounding, whatever base model asks for it
-    and whatever else was trained beside it; networks that were not trained are told apart by what
-    they answer.
+    Two are the same when first weights, strength, shape and every recorded seed agree, whichever
+    base model asked. Parameters are no guide: the same training ends in other last digits beside
+    other networks. Without a recorded seed the replicate tells variants apart.
     """
-    is_trained = own["validation_loss"].notna()
-    trained = own.loc[is_trained, "validation_loss"].round(6).nunique()
-    columns = ["seeds", "disagreement", "probability_mae"]
-    return int(trained + len(own.loc[~is_trained, columns].drop_duplicates()))
+    made = set()
+    for row in own.to_dict("records"):
+        seeds = json.loads(row["seeds"])
+        init = seeds.pop("init", row["init_seed"])
+        drawn = json.dumps(seeds, sort_keys=True) if row["seeds"] != "{}" else row["replicate"]
+        made.add((init, row["level"], row["hidden"], drawn))
+    return len(made)
 
 
 def _shown(results: Results, data: pd.DataFrame, which: int, digits: int) -> pd.DataFrame:

@@ -15,7 +15,7 @@ HEADS = {
     "end_to_end_robustness_pct": "end to end %",
     "scaled_l1_distance": "distance",
     "n_changed": "features changed",
-    "plausibility": "distance to 10 accepted rows",
+    "plausibility": "distance to accepted rows",
 }
 
 
@@ -37,7 +37,8 @@ def build(results: Results) -> TableResult:
             line = [method_title(method)]
             for metric in HEADS:
                 row = at.loc[(dataset, method, metric)]
-                line.append(mean_sd(row["mean"], row["sd"], 1 if metric.endswith("pct") else 3))
+                digits = 1 if metric.endswith("pct") or metric == "n_changed" else 3
+                line.append(mean_sd(row["mean"], row["sd"], digits))
             lines.append(line)
         shown = pd.DataFrame(lines, columns=["method", *HEADS.values()])
         displays.append((dataset_title(results, dataset), shown))
@@ -47,7 +48,9 @@ def build(results: Results) -> TableResult:
         "Mean ± sample standard deviation over base models. Robustness is the share of changed "
         "models that still accept a candidate, over candidates the base model accepts; families "
         "weigh equally. End to end is coverage × base validity × robustness within a base model.",
-        f"Status of all {int(counts.sum())} requests: {said}. A failure is no candidate, never the "
-        "unchanged request.",
+        "Distance to accepted rows: mean scaled L1 distance of a candidate to its nearest training "
+        "rows the base model accepts (`neighbours` of them), a measure of plausibility.",
+        f"Status of all {int(counts.sum())} answers (requests × methods): {said}. A failure is no "
+        "candidate, never the unchanged request.",
     ]
     return finished(results, "methods", TITLE, data, displays, notes)

@@ -5,9 +5,9 @@ import pandas as pd
 
 from cfc.recourse.results import Results, method_title
 from cfc.recourse.tables.base import dataset_title, finished
-from cfc.tables.base import TableResult
+from cfc.tables.base import TableResult, number
 
-TITLE = "Seconds a request, measured here (companion paper, Table 5)"
+TITLE = "Time a request, measured here (companion paper, Table 5)"
 POOLED = "pooled"
 LIMIT = 30.0  # the published run stopped APΔS here
 
@@ -17,7 +17,7 @@ def build(results: Results) -> TableResult:
 
     Data: one row a data set (and ``pooled``), method and ``mode``: ``run`` is what the benchmark
     spent (a batch's time divided by its size), ``alone`` single requests of batched methods.
-    ``with_setup`` adds a base model's one-off work to its first request.
+    ``with_setup`` adds a base model's one-off work to its first request. Data are in seconds.
     """
     rows = []
     records = results.method_json("timings")
@@ -39,20 +39,23 @@ def build(results: Results) -> TableResult:
             lines.append(
                 [
                     method_title(row["method"]) + mode,
-                    *[f"{row[k]:.4f}" for k in ("mean", "sd", "median", "p90", "with_setup")],
+                    *[
+                        number(1000 * row[k], 2)
+                        for k in ("mean", "sd", "median", "p90", "with_setup")
+                    ],
                     str(row["n_requests"]),
                     str(row["n_over_limit"]),
                 ]
             )
-        columns = ["method", "mean", "sd", "median", "90th percentile", "mean with set-up"]
+        columns = ["method, ms", "mean", "sd", "median", "90th percentile", "mean with set-up"]
         columns += ["requests", "over 30 s"]
         title = "All data sets" if name == POOLED else dataset_title(results, name)
         displays.append((title, pd.DataFrame(lines, columns=columns)))
     notes = [
-        "Wall-clock time on the machine of this run, with whatever else it was doing; the only "
-        "recourse table that differs between equal runs. Training, tuning and a base model's "
-        "one-off work (radius, thresholds, certified rows) are left out except in the column with "
-        "set-up. No method has a clock of its own."
+        "Milliseconds of wall-clock time on the machine of this run, with whatever else it was "
+        "doing; the only recourse table that differs between equal runs. Training, tuning and a "
+        "base model's one-off work (radius, thresholds, certified rows) are left out except in the "
+        "column with set-up. No method has a clock of its own."
     ]
     return finished(results, "seconds", TITLE, data, displays, notes)
 
