@@ -22,7 +22,7 @@ from cfc.recourse.results import METRICS, Results
 from cfc.recourse.seeds import SeedPlan
 from cfc.recourse.stages import base_stage, evaluate_stage, nets_of
 from cfc.recourse.tables import TABLES, build_table
-from cfc.recourse.tables.certificate_survival import flip_group
+from cfc.recourse.tables.certificate_survival import flip_group, partial
 from cfc.tables.render import to_arrow, to_html, to_markdown
 
 FAMILIES = ("bootstrap", "parameter_perturbation")
@@ -314,6 +314,19 @@ def test_flip_groups_use_the_exact_search_where_there_is_one():
     assert flip_group(4, 1, 5) == "3 or more"
     assert flip_group(6, 6, 5) == "none found"
     assert flip_group(np.nan, 2, 5) == "2"
+
+
+def test_the_partial_correlation_is_that_of_what_a_regression_leaves_over():
+    rng = np.random.default_rng(0)
+    fixed = rng.normal(size=50)
+    score, share = fixed + rng.normal(size=50), 0.5 * fixed + rng.normal(size=50)
+    design = np.c_[np.ones(50), fixed]
+    left = [v - design @ np.linalg.lstsq(design, v, rcond=None)[0] for v in (score, share)]
+    plain = np.corrcoef([score, share, fixed])
+    found = partial(plain[0, 1], plain[1, 2], plain[0, 2])
+    assert found == pytest.approx(np.corrcoef(left)[0, 1])
+    assert np.isnan(partial(0.5, np.nan, 0.1))
+    assert np.isnan(partial(0.5, 0.5, -1.0))
 
 
 def test_association_is_a_rank_correlation_within_units(tmp_path, results):

@@ -21,6 +21,13 @@ SCORES = {
     "confidence": "confidence of the refusal",
     "distance": "distance of the candidate",
 }
+# score -> (what it is a score of, what is held fixed)
+GIVEN = {"u_given": ("u", "confidence"), "k_exact_given": ("k_exact", "confidence")}
+SHOWN = {
+    **SCORES,
+    "u_given": "FDS (u), given the confidence",
+    "k_exact_given": "exact flip budget, given the confidence",
+}
 _MIN_CANDIDATES = 10
 _MIN_UNITS = 5
 _FLIP_GROUPS = ("1", "2", "3 or more", "none found")
@@ -30,9 +37,9 @@ def build(results: Results) -> TableResult:
     """Return the table.
 
     A unit is a data set and base model. In each unit, the rank correlation (Spearman) over valid
-    candidates of a request's score with the share of changed models its candidate survives; then
-    the mean over units within a data set, then over data sets, with a 95 % bootstrap interval over
-    units (stratified by data set).
+    candidates of a request's score with the share of changed models its candidate survives (and
+    the partial one at fixed confidence of the refusal); then the mean over units within a data set,
+    then over data sets, with a 95 % bootstrap interval over units (stratified by data set).
 
     Data: one row a method (and ``all``), family (and ``all``) and score or flip-budget group:
     ``kind`` (``correlation`` or ``survival_pct``), ``score``, ``value``, ``low``, ``high``,
@@ -41,17 +48,21 @@ def build(results: Results) -> TableResult:
     frame = _joined(results)
     data = pd.DataFrame([*_correlations(results, frame), *_by_flip_budget(results, frame)])
     displays = [
-        (f"Rank correlation of survival with {SCORES[s]}", _shown(results, data, s)) for s in SCORES
+        (f"Rank correlation of survival with {text}", _shown(results, data, score))
+        for score, text in SHOWN.items()
     ]
     displays.append(("Survival, %, by exact flip budget of the request", _groups(results, data)))
     notes = [
         "Positive: the larger the score, the more changed models accept the candidate. FDS is "
         "large where little evidence has to fail before the refusal turns, so such a request is "
         "near the boundary; flip budgets are small there. The confidence of the refusal and the "
-        "candidate's own distance are shown beside them for comparison.",
+        "candidate's own distance are shown beside them for comparison. Given the confidence: the "
+        "partial rank correlation, what is left when requests are equally confidently refused.",
         f"A unit counts where at least {_MIN_CANDIDATES} valid candidates have more than one score "
         f"and more than one survival; an interval needs {_MIN_UNITS} units. Bold: the interval "
         "excludes 0. There are many cells, so some will do so by chance.",
+        "Base models of a data set share its split and most requests, so intervals speak of other "
+        "first weights, not of other data.",
         "Associations over the requests of one base model; nothing here says that changing the "
         "evidence would change how long recourse lasts.",
     ]
@@ -82,7 +93,25 @@ def _rank_correlations(own: pd.DataFrame) -> dict[str, float]:
         )
         ranks = pair.rank()
         found[score] = ranks[score].corr(ranks["share"]) if usable else np.nan
+    for name, (score, fixed) in GIVEN.items():
+        both = own[[score, fixed, "share"]].dropna().astype(float)
+        between = both[score].corr(both[fixed], method="spearman") if len(both) > 1 else np.nan
+        found[name] = partial(found[score], found[fixed], between)
     return found
+
+
+def partial(with_score: float, with_fixed: float, between: float) -> float:
+    """Return the partial correlation of score and survival from the three plain ones.
+
+    Args:
+        with_score, with_fixed: of survival with the score and with what is held fixed.
+        between: of the score with what is held fixed. NaN anywhere, or ±1 here or with what is held
+            fixed, gives NaN.
+    """
+    left = (1 - with_fixed**2) * (1 - between**2)
+    if not left > 1e-12:
+        return float("nan")
+    return float((with_score - with_fixed * between) / np.sqrt(left))
 
 
 def _correlations(results: Results, frame: pd.DataFrame):
@@ -94,13 +123,13 @@ def _correlations(results: Results, frame: pd.DataFrame):
     units = pd.DataFrame(units)
     # over methods: the mean of the methods' correlations in a unit
     keys = ["family", "dataset", "base"]
-    whole = units.groupby(keys, sort=False)[[*SCORES]].mean().reset_index().assign(method=ALL)
+    whole = units.groupby(keys, sort=False)[[*SHOWN]].mean().reset_index().assign(method=ALL)
     whole["n"] = units.groupby(keys, sort=False)["n"].sum().to_numpy()
     units = pd.concat([units, whole], ignore_index=True)
     for method in (ALL, *results.methods):
         for family in (ALL, *results.families):
             own = units[(units["method"] == method) & (units["family"] == family)]
-            for score in SCORES:
+            for score in SHOWN:
                 yield {
                     "method": method,
                     "family": family,
