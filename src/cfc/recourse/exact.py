@@ -35,7 +35,7 @@ class Audited:
         cost: L1 cost of the candidate, float.
         best: cost of the cheapest point known at the end, at most ``cost``.
         bound: proved lower bound of every point's cost, at least 0.
-        nodes: nodes the solver visited.
+        nodes: nodes the solver visited; the limit where it stopped the search before any point.
         n_open_units: hidden units whose sign the known cost leaves open (binaries).
     """
 
@@ -161,7 +161,8 @@ def audit_candidate(
         outcome = "cheaper"
     else:
         outcome = "proved" if bound >= best * (1 - relative_gap) - _FEASIBLE else "open"
-    nodes = int(getattr(found, "mip_node_count", 0) or 0)
+    # no count is handed over either; only the limit ends a search without an answer
+    nodes = node_limit if found.mip_node_count is None else int(found.mip_node_count)
     return Audited(outcome, cost, best, bound, nodes, len(ones))
 
 

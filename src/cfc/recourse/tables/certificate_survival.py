@@ -83,21 +83,18 @@ def _joined(results: Results) -> pd.DataFrame:
 
 
 def _rank_correlations(own: pd.DataFrame) -> dict[str, float]:
-    found = {}
-    for score in SCORES:
-        pair = own[[score, "share"]].dropna().astype(float)
-        usable = (
-            len(pair) >= _MIN_CANDIDATES
-            and pair[score].nunique() > 1
-            and pair["share"].nunique() > 1
-        )
-        ranks = pair.rank()
-        found[score] = ranks[score].corr(ranks["share"]) if usable else np.nan
+    found = {score: _spearman(own, score, "share") for score in SCORES}
     for name, (score, fixed) in GIVEN.items():
-        both = own[[score, fixed, "share"]].dropna().astype(float)
-        between = both[score].corr(both[fixed], method="spearman") if len(both) > 1 else np.nan
-        found[name] = partial(found[score], found[fixed], between)
+        found[name] = partial(found[score], found[fixed], _spearman(own, score, fixed))
     return found
+
+
+def _spearman(own: pd.DataFrame, one: str, other: str) -> float:
+    pair = own[[one, other]].dropna().astype(float)
+    if len(pair) < _MIN_CANDIDATES or (pair.nunique() < 2).any():
+        return float("nan")
+    ranks = pair.rank()
+    return float(ranks[one].corr(ranks[other]))
 
 
 def partial(with_score: float, with_fixed: float, between: float) -> float:

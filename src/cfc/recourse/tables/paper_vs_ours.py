@@ -11,6 +11,7 @@ from cfc.recourse.tables.base import dataset_title, finished
 from cfc.tables.base import TableResult, number
 
 TITLE = "Companion paper against ours"
+_SUMMARIES = {"table": "printed in", "metric": "metric", "method": "method"}
 _FACTS = {
     ("apas", "calibrated_radius"): "apas_radius",
     ("robx_balanced", "stability_threshold"): "robx_threshold",
@@ -47,7 +48,13 @@ def build(results: Results) -> TableResult:
             }
         )
     data = pd.DataFrame(rows)
-    displays = [("Verdicts", _summary(data)), ("Claims of the paper", claims(results))]
+    cells = data[data["table"].isin(["Table 6", "Figure 1"])]
+    displays = [
+        ("Verdicts", _summary(data, "table")),
+        ("Verdicts of Table 6 and Figure 1 by metric", _summary(cells, "metric")),
+        ("Verdicts of Table 6 and Figure 1 by method", _summary(cells, "method")),
+        ("Claims of the paper", claims(results)),
+    ]
     for source in dict.fromkeys(data["table"]):
         displays.append((source, _shown(results, data[data["table"] == source])))
     notes = [RULE[results.profile] + TAIL]
@@ -175,13 +182,17 @@ def _some(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _summary(data: pd.DataFrame) -> pd.DataFrame:
-    sources = [*dict.fromkeys(data["table"]), "all"]
+def _summary(data: pd.DataFrame, by: str) -> pd.DataFrame:
     lines = []
-    for source in sources:
-        own = data if source == "all" else data[data["table"] == source]
-        lines.append([source, *[str(int((own["verdict"] == v).sum())) for v in VERDICTS]])
-    return pd.DataFrame(lines, columns=["printed in", *VERDICTS])
+    for name in [*dict.fromkeys(data[by]), "all"]:
+        own = data if name == "all" else data[data[by] == name]
+        head = method_title(name) if by == "method" else _words(name)
+        lines.append([head, *[str(int((own["verdict"] == v).sum())) for v in VERDICTS]])
+    return pd.DataFrame(lines, columns=[_SUMMARIES[by], *VERDICTS])
+
+
+def _words(metric: str) -> str:
+    return metric.removesuffix("_pct").replace("_", " ")
 
 
 def _shown(results: Results, own: pd.DataFrame) -> pd.DataFrame:
@@ -193,7 +204,7 @@ def _shown(results: Results, own: pd.DataFrame) -> pd.DataFrame:
         name += [family_title(row["family"])] if row["family"] not in ("", "all") else []
         lines.append(
             [
-                ", ".join([*name, row["metric"].removesuffix("_pct").replace("_", " ")]),
+                ", ".join([*name, _words(row["metric"])]),
                 _with_sd(row["paper"], row["paper_sd"], digits),
                 _with_sd(row["ours"], row["ours_sd"], digits),
                 number(row["difference"], digits, signed=True),
