@@ -10,13 +10,14 @@ python tools/save_reference.py results/paper/recourse results/reference/recourse
 import argparse
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 
 def main() -> None:
-    from cfc.artifacts import read_json, read_metadata, rows_hash, write_json
+    from cfc.artifacts import read_metadata, write_json
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path)
@@ -41,11 +42,6 @@ def main() -> None:
     for fact in facts + trained:
         versions |= fact["versions"]
     datasets = sorted({fact["dataset"] for fact in facts})
-    sources = [
-        read_json(file)
-        for dataset in datasets
-        for file in sorted(options.data.glob(f"*/{dataset}.json"))
-    ]
     write_json(
         {
             "command": options.command,
@@ -53,9 +49,7 @@ def main() -> None:
             "protocols": sorted({f["protocol_hash"] for f in facts}),
             "protocol": facts[0]["protocol"],
             "versions": versions,
-            "data": {
-                s["dataset"]: {k: s[k] for k in ("sha256", "rows", "source")} for s in sources
-            },
+            "data": data_facts(options.data, datasets),
             "certificates": {
                 f"{f['dataset']}/{f['model']}/seed{f['seed']}": {
                     k: f[k] for k in ("config_hash", "code_hash", "inputs")
@@ -65,14 +59,7 @@ def main() -> None:
         },
         options.reference / "provenance.json",
     )
-    # what `tools/compare_reference.py` compares: rows, not bytes, as files also name their code
-    write_json(
-        {
-            file.relative_to(options.run).as_posix(): rows_hash(file)
-            for file in sorted(options.run.glob("*/*/*/seed*.parquet"))
-        },
-        options.reference / "rows.json",
-    )
+    write_rows(options, options.run.glob("*/*/*/seed*.parquet"))
     print(f"{len(units)} units -> {options.reference}")
 
 
@@ -85,8 +72,23 @@ def copy_results(run: Path, reference: Path) -> None:
                 shutil.copyfile(file, target / file.name)
 
 
+def data_facts(folder: Path, datasets: list[str]) -> dict[str, dict]:
+    from cfc.artifacts import read_json
+
+    found = [read_json(f) for d in datasets for f in sorted(folder.glob(f"*/{d}.json"))]
+    return {s["dataset"]: {k: s[k] for k in ("sha256", "rows", "source")} for s in found}
+
+
+def write_rows(options, files: Iterable[Path]) -> None:
+    # what `tools/compare_reference.py` compares: rows, not bytes, as files also name their code
+    from cfc.artifacts import rows_hash, write_json
+
+    names = {file.relative_to(options.run).as_posix(): rows_hash(file) for file in sorted(files)}
+    write_json(names, options.reference / "rows.json")
+
+
 def save_recourse(options, evaluated: list[Path]) -> None:
-    from cfc.artifacts import read_json, read_metadata, write_json
+    from cfc.artifacts import read_metadata, write_json
 
     profiles: dict[str, dict] = {}
     versions: dict[str, str] = {}
@@ -100,22 +102,17 @@ def save_recourse(options, evaluated: list[Path]) -> None:
     for profile in profiles:
         copy_results(options.run / profile, options.reference / profile)
     datasets = sorted({d for own in profiles.values() for d in own})
-    sources = [
-        read_json(file)
-        for dataset in datasets
-        for file in sorted(options.data.glob(f"*/{dataset}.json"))
-    ]
     write_json(
         {
             "command": options.command,
             "evaluations": profiles,
             "versions": versions,
-            "data": {
-                s["dataset"]: {k: s[k] for k in ("sha256", "rows", "source")} for s in sources
-            },
+            "data": data_facts(options.data, datasets),
         },
         options.reference / "provenance.json",
     )
+    stages = ("data", "bases", "bank", "candidates", "evaluation", "certificates", "audit")
+    write_rows(options, (f for s in stages for f in options.run.glob(f"*/{s}/**/*.parquet")))
     print(f"{len(evaluated)} evaluations -> {options.reference}")
 
 

@@ -77,3 +77,14 @@ def finished_recourse(tmp_path_factory) -> Workflow:
     outcome = workflow("recourse", overlays=("config/recourse_tiny.yaml",))
     assert outcome.code == 0, outcome.text
     return workflow
+
+
+@pytest.fixture
+def tool(repository):
+    """Return a function that runs one of the small tools and captures what it says."""
+
+    def run(name: str, *arguments) -> subprocess.CompletedProcess:
+        command = [sys.executable, str(repository / "tools" / name), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    return run

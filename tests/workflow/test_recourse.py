@@ -129,3 +129,22 @@ def test_wrong_names_are_all_said_with_the_nearest(workflow, tmp_path):
         "recourse: unknown key 'base'; nearest known: bases",
     ):
         assert words in outcome.text, words
+
+
+def test_a_recourse_reference_is_saved_and_compared(tool, done, tmp_path):
+    run, reference = done.folder / "results/tiny/recourse", tmp_path / "reference"
+    words = ["--command", "snakemake recourse", "--data", done.folder / "data"]
+    saved = tool("save_reference.py", run, reference, *words)
+    assert saved.returncode == 0, saved.stderr
+    for file in ("tables/methods.md", "tables/methods.parquet", "figures/family_heatmap.svg"):
+        assert (reference / "independent" / file).is_file(), file
+    facts = json.loads((reference / "provenance.json").read_text())
+    assert list(facts["evaluations"]) == ["independent"]
+    assert facts["data"]["breast_cancer"]["rows"] == 569
+    assert "torch" in facts["versions"]
+    rows = json.loads((reference / "rows.json").read_text())
+    assert {name.split("/")[1] for name in rows} == {
+        *("data", "bases", "bank", "candidates", "evaluation", "certificates", "audit")
+    }
+    compared = tool("compare_reference.py", run, reference)
+    assert compared.stdout == f"{len(rows)} of {len(rows)} files have the same rows, bit for bit\n"
