@@ -173,6 +173,16 @@ def test_metrics_are_made_within_a_base_model_then_averaged(results):
     assert data.loc[("apas", "end_to_end_robustness_pct"), "mean"] == pytest.approx(31.25 / 2)
 
 
+def test_features_whose_unit_is_no_median_deviation_are_named(results):
+    assert not [n for n in build_table("methods", results).notes if "median absolute" in n]
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    X[:21, 1] = 0.5  # more than half the rows alike
+    toy_data(3, X=X).write(results.folder / "data/toy.parquet")
+    results.__dict__.pop("without_mad")
+    (note,) = [n for n in build_table("methods", results).notes if "median absolute" in n]
+    assert note.startswith("Toy: the median absolute deviation of f1 is 0")
+
+
 def test_cells_average_base_models_and_show_what_pooling_would_give(results):
     data = build_table("families", results).data.set_index(["method", "family"])
     cell = data.loc[("kdtree", "parameter_perturbation")]

@@ -105,7 +105,7 @@ def _rounding(row) -> float:
 def _not_comparable(row) -> str:
     metric, method = row["metric"], row["method"]
     if metric.startswith("generation_seconds"):
-        return "another machine and implementation"
+        return "another machine and implementation; ours are in table `seconds`"
     if method == "apas" and metric in ("coverage_pct", "end_to_end_robustness_pct", "timeouts_n"):
         return "the published run stopped a request after 30 seconds; ours has no clock"
     if method == "apas" and metric == "scaled_l1_distance" and row["dataset"] == "breast_cancer":

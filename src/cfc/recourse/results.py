@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from cfc.artifacts import read_json, read_metadata, read_table
+from cfc.recourse.data import RecourseData
 from cfc.recourse.families import FAMILIES
 from cfc.recourse.generate import COVERED
 from cfc.recourse.methods.registry import METHODS
@@ -68,6 +69,21 @@ class Results:
             parts = read_table(path, ["part"]).column("part").to_pandas().value_counts()
             own = read_metadata(path)["recourse"]["facts"]
             found[dataset] = {**own, **{f"n_{k}": int(v) for k, v in parts.items()}}
+        return found
+
+    @cached_property
+    def without_mad(self) -> dict[str, list[str]]:
+        """Data set -> features whose median absolute deviation over training rows is 0.
+
+        Their unit of distance is another one, so a split that moves a median off a heap of equal
+        values changes distances by a jump.
+        """
+        found = {}
+        for dataset in self.datasets:
+            data = RecourseData.read(self.folder / f"data/{dataset}.parquet")
+            X = data.X["train"]
+            is_zero = np.median(np.abs(X - np.median(X, axis=0)), axis=0) == 0
+            found[dataset] = [f for f, zero in zip(data.fields, is_zero, strict=True) if zero]
         return found
 
     @cached_property

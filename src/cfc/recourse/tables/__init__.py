@@ -9,7 +9,7 @@ NEEDS = {
     "data_and_bases": ("data", "bases"),
     "magnitude": ("bank", "bases"),
     "magnitude_robustness": ("bank", "evaluation"),
-    "methods": ("evaluation",),
+    "methods": ("evaluation", "data"),
     "families": ("evaluation",),
     "levels": ("evaluation", "bank"),
     "apas_certification": ("candidates", "evaluation"),

@@ -12,7 +12,7 @@ PROFILE_NOTE = {
     ),
     "parity": (
         "Profile `parity`: the published seeds. Their ranges overlap between base models (the 125 "
-        "changed models of a new initialisation are 29 different networks), so spreads over base "
+        "changed models of a new initialisation are 29 different networks in a full run), so spreads over base "
         "models are too small; it is here to check this implementation against the paper."
     ),
 }

@@ -53,4 +53,11 @@ def build(results: Results) -> TableResult:
         f"Status of all {int(counts.sum())} answers (requests × methods): {said}. A failure is no "
         "candidate, never the unchanged request.",
     ]
+    notes += [
+        f"{dataset_title(results, dataset)}: the median absolute deviation of {', '.join(fields)} "
+        "is 0 in these training rows, so distance counts in standard deviations there. Another "
+        "split can change that, and all distances with it."
+        for dataset, fields in results.without_mad.items()
+        if fields
+    ]
     return finished(results, "methods", TITLE, data, displays, notes)
