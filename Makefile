@@ -49,7 +49,7 @@ report: $(VENV)/.run
 	$(SNAKEMAKE) --report report.html $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from _job import logged, params_of, provenance
+from _job import logged, params_of, provenance, unit_of
 
 
 def main(job):
@@ -10,12 +10,15 @@ def main(job):
     from cfc.recourse.data import RecourseData
     from cfc.recourse.nets import load_nets
     from cfc.recourse.pools import check_pools
+    from cfc.recourse.seeds import SeedPlan
     from cfc.recourse.stages import bases_of, evaluate_stage
 
-    params = params_of(job)
+    params, unit = params_of(job), unit_of(job)
     bases = bases_of(load_nets(job.input.nets), read_table(job.input.facts))
     bank = {Path(file).stem: load_nets(file) for file in job.input.bank}
-    check_pools(bases, bank, load_nets(job.input.ensemble))
+    models = {Path(file).stem: read_table(file).to_pylist() for file in job.input.models}
+    plan = SeedPlan(unit["profile"], unit["dataset"])
+    check_pools(bases, bank, models, load_nets(job.input.ensemble), plan)
     found = evaluate_stage(
         RecourseData.read(job.input.data),
         bases,

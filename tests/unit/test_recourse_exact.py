@@ -89,6 +89,7 @@ def test_the_stage_audits_answered_requests_spread_over_each_base_model():
     candidates = pa.table(
         {
             "base": np.zeros(6, dtype=np.int64),
+            "row_id": data.row_id["test"][rows],
             "x": pa.array(points.tolist(), type=pa.list_(pa.float32())),
             "remark": [json.dumps({"margin": 0.1})] * 6,
         }
@@ -105,3 +106,6 @@ def test_the_stage_audits_answered_requests_spread_over_each_base_model():
     )
     assert none.num_rows == 0
     assert none.schema == table.schema
+    turned = candidates.set_column(1, "row_id", pa.array(data.row_id["test"][rows][::-1]))
+    with pytest.raises(ModelError, match="candidates for base 0 answer other requests"):
+        audit_stage(data, [BaseModel(0, 0, net)], requests, turned, settings)

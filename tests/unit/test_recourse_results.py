@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from recourse_toys import linear_net, toy_data
+from scipy.stats import rankdata
 
 from cfc.artifacts import write_json, write_table
 from cfc.data.registry import DatasetSpec
@@ -253,6 +254,23 @@ def test_size_and_robustness_are_ranked_model_by_model(results):
     assert at.loc[("within", "kdtree"), "mean"] == pytest.approx(-1)
     assert at.loc[("all", "kdtree"), "n_bases"] == 2
     assert at.loc[("all", "apas"), "n_bases"] == 1  # base 1 has no valid candidate
+    # perturbed models that move more are accepted more: +1 within that family, −1 in the other
+    turned = results.models.copy()
+    is_perturbed = turned["family"] == "parameter_perturbation"
+    turned.loc[is_perturbed, "n_accepted"] = turned["n_valid"] - 1 + turned["number"]
+    results.__dict__["models"] = turned
+    again = build_table("magnitude_robustness", results).data.set_index(["kind", "method"])
+    assert again.loc[("within", "kdtree"), "mean"] == pytest.approx(0)
+    assert again.loc[("all", "kdtree"), "mean"] == pytest.approx(0)
+    results.__dict__["models"] = turned.assign(
+        n_accepted=turned["n_accepted"] - 10 * is_perturbed, n_valid=20
+    )
+    again = build_table("magnitude_robustness", results).data.set_index(["kind", "method"])
+    assert again.loc[("within", "kdtree"), "mean"] == pytest.approx(0)
+    # labels moved 1, 2, 1, 2; accepted in the order 3.5, 3 ranks against 1, 2
+    ranks = pd.DataFrame({"moved": [1, 2, 1, 2], "accepted": [4, 3, 1, 2]}).rank()
+    whole = ranks["moved"].corr(ranks["accepted"])
+    assert again.loc[("all", "kdtree"), "mean"] == pytest.approx(whole)
     families = data[data["kind"] == "family"].set_index(["method", "family"])
     assert families.loc[("kdtree", "bootstrap"), "disagreement_pct"] == pytest.approx(2.25)
     assert families.loc[("kdtree", "bootstrap"), "mean"] == pytest.approx(87.5)
@@ -373,6 +391,58 @@ def test_association_is_a_rank_correlation_within_units(tmp_path, results):
     assert np.isnan(at["kdtree", "bootstrap", "confidence"])  # constant
     assert np.isnan(at["kdtree", "bootstrap", "k_exact"])  # no search
     assert np.isnan(at["kdtree", "parameter_perturbation", "u"])
+
+
+def test_what_is_left_given_the_confidence_is_a_correlation_of_residual_ranks(results):
+    rng = np.random.default_rng(2)
+    n = 30
+    confidence = rng.uniform(0.5, 1, n)
+    u, k = 2 - confidence + rng.normal(0, 0.2, n), rng.integers(1, 6, n)
+    share = np.round(np.clip(0.6 * u - 0.1 * k + rng.normal(0, 0.1, n), 0, 1) * 20) / 20
+    keys = ("method", "base", "row_id", "family", "share")
+    path = results.folder
+    write_table(
+        rows(keys, *[("kdtree", 0, r, "bootstrap", s) for r, s in enumerate(share.tolist())]),
+        path / "evaluation/toy.survival.parquet",
+    )
+    keys = ("method", "base", "row_id", "status", "distance")
+    many = [("kdtree", 0, r, "ok", 1.0) for r in range(n)]
+    write_table(rows(keys, *many), path / "evaluation/toy.candidates.parquet")
+    keys = ("base", "row_id", "confidence", "u", "flip_budget", "k_exact", "k_beam")
+    values = zip(confidence.tolist(), u.tolist(), k.tolist(), strict=True)
+    write_table(
+        rows(keys, *[(0, r, c, v, b, b, b) for r, (c, v, b) in enumerate(values)]),
+        path / "certificates/toy.parquet",
+    )
+    data = build_table("certificate_survival", results).data
+    at = data[data["kind"] == "correlation"].set_index(["method", "family", "score"])["value"]
+    design = np.c_[np.ones(n), rankdata(confidence)]
+
+    def left(values):
+        ranks = rankdata(values)
+        return ranks - design @ np.linalg.lstsq(design, ranks, rcond=None)[0]
+
+    for name, values in (("u_given", u), ("k_exact_given", k)):
+        expected = np.corrcoef(left(values), left(share))[0, 1]
+        assert at["kdtree", "bootstrap", name] == pytest.approx(expected)
+
+
+def test_groups_of_the_flip_budget_are_not_averaged_over_data_sets(results):
+    keys = ("method", "base", "row_id", "family", "share")
+    # 12 requests with k = 1 and 9 with k = 2: too few for a value, but they are counted
+    shares = [("kdtree", 0, r, "bootstrap", 0.25 if r < 6 else 0.75) for r in range(21)]
+    write_table(rows(keys, *shares), results.folder / "evaluation/toy.survival.parquet")
+    many = [("kdtree", 0, r, "ok", 1.0) for r in range(21)]
+    keys = ("method", "base", "row_id", "status", "distance")
+    write_table(rows(keys, *many), results.folder / "evaluation/toy.candidates.parquet")
+    keys = ("base", "row_id", "confidence", "u", "flip_budget", "k_exact", "k_beam")
+    budgets = [(0, r, 0.5, 1.0, 1, 1 if r < 12 else 2, 1) for r in range(21)]
+    write_table(rows(keys, *budgets), results.folder / "certificates/toy.parquet")
+    data = build_table("certificate_survival", results).data
+    at = data[data["kind"] == "survival_pct"].set_index(["dataset", "method", "score"])
+    assert at.loc[("toy", "kdtree", "1"), "value"] == pytest.approx(50)
+    assert np.isnan(at.loc[("toy", "kdtree", "2"), "value"])
+    assert at.loc[("toy", "kdtree", "2"), "n_candidates"] == 9
 
 
 def test_certificates_of_requests_are_those_of_the_linear_model():

@@ -307,19 +307,34 @@ def test_the_bank_holds_what_was_declared_and_no_two_networks_of_two_bases_agree
 
 
 def test_changed_models_that_generation_saw_are_named(bases):
-    voters = {f"base{b.number}/{i:03d}": random_net(4, seed=10 * b.number + i) for b in bases
-              for i in range(2)}  # fmt: skip
-    moved = {f"base{b.number}/000": perturbed(b.net, 0.01, seed=b.number) for b in bases}
-    check_pools(bases, {"moved": moved}, voters)
+    plan = SeedPlan("parity", "diabetes")
+    numbers = [(b, i) for b in bases for i in range(2)]
+    voters = {f"base{b.number}/{i:03d}": random_net(4, seed=10 * b.number + i) for b, i in numbers}
+
+    def check(family, nets, seeds=None):
+        """Check one changed network a base model, with the seeds recorded for it."""
+        drawn = seeds or ["{}"] * len(nets)
+        rows = [{"base": b, "number": 0, "seeds": s} for b, s in enumerate(drawn)]
+        bank = {f"base{b}/000": net for b, net in enumerate(nets)}
+        check_pools(bases, {family: bank}, {family: rows}, voters, plan)
+
+    moved = [perturbed(b.net, 0.01, seed=b.number) for b in bases]
+    check("moved", moved)
     # the base model of another replicate is no model this one's candidates were made with
-    swapped = {"base0/000": bases[1].net, "base1/000": bases[0].net}
-    check_pools(bases, {"swapped": swapped}, voters)
-    twice = {**moved, "base1/001": bases[1].net.with_flat(bases[1].net.flat())}
-    with pytest.raises(ModelError, match="twice 1 of base model 1 is the base model itself"):
-        check_pools(bases, {"moved": moved, "twice": twice}, voters)
-    voted = {"base0/000": voters["base0/001"]}
+    check("swapped", [bases[1].net, bases[0].net])
+    with pytest.raises(ModelError, match="twice 0 of base model 1 is the base model itself"):
+        check("twice", [moved[0], bases[1].net.with_flat(bases[1].net.flat())])
     with pytest.raises(ModelError, match="voted 0 of base model 0 is a voter of BetaRCE"):
-        check_pools(bases, {"voted": voted}, voters)
+        check("voted", [voters["base0/001"], moved[1]])
+    # the same training ends in other last digits in other company: recipes are compared too
+    own, other = bases[1].init_seed, bases[0].init_seed
+    check("new_initialization", moved, [f'{{"init":{own}}}', f'{{"init":{other}}}'])
+    with pytest.raises(ModelError, match="initialization 0 of base model 1 is the base model"):
+        check("new_initialization", moved, ['{"init":1}', f'{{"init":{own}}}'])
+    draw = plan.seed("betarce_ensemble", 0, replicate=1)
+    check("data_deletion", moved, [f'{{"rows":{draw}}}', "{}"])  # other rows from the same seed
+    with pytest.raises(ModelError, match="bootstrap 0 of base model 0 is a voter of BetaRCE"):
+        check("bootstrap", moved, [f'{{"rows":{draw}}}', '{"rows":1}'])
 
 
 class TooFew(ChangeFamily):

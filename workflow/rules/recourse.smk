@@ -140,6 +140,7 @@ rule evaluate_recourse:
         requests=rules.train_bases.output.requests,
         candidates=candidate_files,
         bank=bank_networks,
+        models=bank_models,
         ensemble=rules.train_ensemble.output.nets,
     output:
         candidates="<results>/recourse/{profile}/evaluation/{dataset}.candidates.parquet",

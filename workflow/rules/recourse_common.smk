@@ -148,6 +148,10 @@ def bank_networks(wildcards):
     ]
 
 
+def bank_models(wildcards):
+    return [f for f in recourse_files("bank", **wildcards) if f.endswith(".parquet")]
+
+
 def candidate_files(wildcards):
     return [
         f for f in recourse_files("candidates", **wildcards) if f.endswith(".parquet")

@@ -15,7 +15,7 @@ import numpy as np
 from cfc.errors import ModelError
 from cfc.recourse.data import RecourseData
 from cfc.recourse.families import BaseModel, pick_evenly
-from cfc.recourse.methods.apas import SLACK
+from cfc.recourse.methods.apas import SLACK, LocalSolver
 from cfc.recourse.nets import Net
 from cfc.recourse.stages import requests_of
 
@@ -23,6 +23,7 @@ LOG = logging.getLogger(__name__)
 OUTCOMES = ("proved", "cheaper", "open")
 _ROOM = 1e-6  # relative; the known point must stay feasible after rounding
 _FEASIBLE = 1e-6  # HiGHS' own tolerance on a constraint
+_ANSWERED = (0, 1, 4)  # optimal; a limit; a limit before any point, which SciPy has no number for
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Audited:
 
     Attributes:
         outcome: ``proved``: no point is cheaper by more than the gap asked for; ``cheaper``: one
-            was found; ``open``: the node limit came first.
+            was found; ``open``: neither, because the node limit came first.
         cost: L1 cost of the candidate, float.
         best: cost of the cheapest point known at the end, at most ``cost``.
         bound: proved lower bound of every point's cost, at least 0.
@@ -71,7 +72,8 @@ def audit_candidate(
             speed of the machine.
 
     Raises:
-        ModelError: the network does not have two hidden layers.
+        ModelError: the network does not have two hidden layers, or the solver calls the program
+            infeasible although the candidate fulfils it.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
@@ -147,20 +149,20 @@ def audit_candidate(
         integrality=np.concatenate([np.zeros(at_bin), ones]),
         options={"mip_rel_gap": relative_gap, "node_limit": node_limit},
     )
+    if found.status not in _ANSWERED:
+        raise ModelError(f"the solver failed on a program with a known point: {found.message}")
     best = cost
     if found.x is not None:
         z = np.clip(x + found.x[:p] - found.x[p : 2 * p], low, high)
-        if _logit(net, z) >= margin + SLACK - 10 * _FEASIBLE:
+        if LocalSolver(net, x, low, high).logit(z) >= margin + SLACK - 10 * _FEASIBLE:
             best = min(cost, float(np.abs(z - x).sum()))
     bound = found.mip_dual_bound
     if bound is None:
         # SciPy hands over no bound when the limit comes before any point; the relaxation has one
         bound = milp(**problem).fun
-    bound = 0.0 if bound is None or not np.isfinite(bound) else max(0.0, min(float(bound), best))
-    if best < cost * (1 - relative_gap):
-        outcome = "cheaper"
-    else:
-        outcome = "proved" if bound >= best * (1 - relative_gap) - _FEASIBLE else "open"
+    bound = max(0.0, min(float(bound), best))
+    enough = cost * (1 - relative_gap)
+    outcome = "proved" if bound >= enough - _FEASIBLE else "cheaper" if best < enough else "open"
     # no count is handed over either; only the limit ends a search without an answer
     nodes = node_limit if found.mip_node_count is None else int(found.mip_node_count)
     return Audited(outcome, cost, best, bound, nodes, len(ones))
@@ -192,10 +194,15 @@ def audit_stage(
     LOG.info("%s: %d requests a base model", data.dataset, settings["requests"])
     rows = []
     of_base = to_numpy(candidates.column("base"))
+    row_ids = to_numpy(candidates.column("row_id"))
     points = lists_to_matrix(candidates.column("x"))
     for base in bases:
         asked = requests_of(requests, base.number, data)
         own = np.flatnonzero(of_base == base.number)
+        if not np.array_equal(row_ids[own], asked.row_id):
+            raise ModelError(
+                f"candidates for base {base.number} answer other requests; delete them and rerun"
+            )
         answered = np.flatnonzero(np.isfinite(points[own]).all(axis=1))
         for i in pick_evenly(answered, min(settings["requests"], len(answered))):
             remark = json.loads(candidates.column("remark")[int(own[i])].as_py())
@@ -229,7 +236,3 @@ def _first_layer_bounds(w1, b1, x, z_low, z_high, limit: float) -> np.ndarray:
             np.minimum(centre + reach, plus @ z_high + minus @ z_low + b1),
         ]
     )
-
-
-def _logit(net: Net, z: np.ndarray) -> float:
-    return float(net.gradient(z[None])[0][0])

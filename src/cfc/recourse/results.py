@@ -181,6 +181,15 @@ class Results:
         return grouped.agg(mean="mean", sd="std", n_bases="count").reset_index()
 
 
+def spearman(one: pd.Series, other: pd.Series) -> float:
+    """Return the rank correlation of two columns; NaN where one of them is constant."""
+    ranks = pd.DataFrame({"one": one, "other": other}).astype(float).rank()
+    # pandas would warn and divide by 0
+    if (ranks.nunique() < 2).any():
+        return float("nan")
+    return float(ranks["one"].corr(ranks["other"]))
+
+
 def in_known_order(names, known: Sequence[str]) -> list[str]:
     """Return names in the published order, those of one's own after them."""
     names = list(dict.fromkeys(names))

@@ -43,9 +43,9 @@ def build(results: Results) -> TableResult:
     columns += ["median nodes", "most nodes"]
     notes = [
         "A mixed-integer program (HiGHS) looks for a point that costs less than the candidate, "
-        "with the same logit and bounds. Proved: none does, within `apas_audit.relative_gap`. "
-        "Cheaper: one was found; the excess says by how much. Open: the node limit came before a "
-        "proof; the gap says what the proved bound still allows.",
+        "with the same logit and bounds. Proved: none does by more than `apas_audit.relative_gap`. "
+        "Cheaper: one does, the excess says by how much. Open: neither, as the node limit came "
+        "first; the gap says what the proved bound still allows.",
         "Audited requests are spread evenly over those APΔS answered. The program minimises what "
         "APΔS minimises: the L1 distance of standardised features, not divided by the scale of the "
         "distance metric.",

@@ -7,13 +7,15 @@ from cfc.tables.base import UNDEFINED, TableResult, number
 
 PROFILE_NOTE = {
     "independent": (
-        "Profile `independent`: every random stream has its own key, so base models are true "
-        "replicates. This is the headline."
+        "Profile `independent`: every random stream has its own key, so no two base models share a "
+        "draw. They share one split: spreads are over first weights and draws, not over data. This "
+        "is the headline."
     ),
     "parity": (
         "Profile `parity`: the published seeds. Their ranges overlap between base models (the 125 "
-        "changed models of a new initialisation are 29 different networks in a full run), so spreads over base "
-        "models are too small; it is here to check this implementation against the paper."
+        "changed models of a new initialisation are 29 different networks in a full run), so "
+        "spreads over base models are too small; it is here to check this implementation against "
+        "the paper."
     ),
 }
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from cfc.bootstrap import bootstrap_mean
-from cfc.recourse.results import PERCENT, Results, family_title, method_title
-from cfc.recourse.tables.base import finished
+from cfc.recourse.results import PERCENT, Results, family_title, method_title, spearman
+from cfc.recourse.tables.base import dataset_title, finished
 from cfc.tables.base import UNDEFINED, TableResult, interval, number
 
 TITLE = "Certificates of requests and survival of their recourse (ours)"
@@ -41,9 +41,9 @@ def build(results: Results) -> TableResult:
     the partial one at fixed confidence of the refusal); then the mean over units within a data set,
     then over data sets, with a 95 % bootstrap interval over units (stratified by data set).
 
-    Data: one row a method (and ``all``), family (and ``all``) and score or flip-budget group:
-    ``kind`` (``correlation`` or ``survival_pct``), ``score``, ``value``, ``low``, ``high``,
-    n_units, n_undefined, n_candidates.
+    Data, by ``kind``: ``correlation``: one row a method (and ``all``), family (and ``all``) and
+    ``score``; ``survival_pct``: one row a data set, method and group of the flip budget. Columns:
+    dataset, method, family, kind, score, value, low, high, n_units, n_undefined, n_candidates.
     """
     frame = _joined(results)
     data = pd.DataFrame([*_correlations(results, frame), *_by_flip_budget(results, frame)])
@@ -51,7 +51,11 @@ def build(results: Results) -> TableResult:
         (f"Rank correlation of survival with {text}", _shown(results, data, score))
         for score, text in SHOWN.items()
     ]
-    displays.append(("Survival, %, by exact flip budget of the request", _groups(results, data)))
+    head = "Survival, %, by exact flip budget of the request (candidates)"
+    displays += [
+        (f"{head}: {dataset_title(results, d)}", _groups(results, data, d))
+        for d in results.datasets
+    ]
     notes = [
         "Positive: the larger the score, the more changed models accept the candidate. FDS is "
         "large where little evidence has to fail before the refusal turns, so such a request is "
@@ -59,10 +63,12 @@ def build(results: Results) -> TableResult:
         "candidate's own distance are shown beside them for comparison. Given the confidence: the "
         "partial rank correlation, what is left when requests are equally confidently refused.",
         f"A unit counts where at least {_MIN_CANDIDATES} valid candidates have more than one score "
-        f"and more than one survival; an interval needs {_MIN_UNITS} units. Bold: the interval "
-        "excludes 0. There are many cells, so some will do so by chance.",
-        "Base models of a data set share its split and most requests, so intervals speak of other "
-        "first weights, not of other data.",
+        f"and more than one survival (in a group of the flip budget: {_MIN_CANDIDATES} valid "
+        f"candidates); an interval needs {_MIN_UNITS} units. Bold: the interval excludes 0. There "
+        "are many cells, so some will do so by chance. The mean over methods can hide opposite "
+        "signs.",
+        "Base models of a data set share its split, and on small data sets most requests, so "
+        "intervals speak of other first weights, not of other data.",
         "Associations over the requests of one base model; nothing here says that changing the "
         "evidence would change how long recourse lasts.",
     ]
@@ -91,10 +97,9 @@ def _rank_correlations(own: pd.DataFrame) -> dict[str, float]:
 
 def _spearman(own: pd.DataFrame, one: str, other: str) -> float:
     pair = own[[one, other]].dropna().astype(float)
-    if len(pair) < _MIN_CANDIDATES or (pair.nunique() < 2).any():
+    if len(pair) < _MIN_CANDIDATES:
         return float("nan")
-    ranks = pair.rank()
-    return float(ranks[one].corr(ranks[other]))
+    return spearman(pair[one], pair[other])
 
 
 def partial(with_score: float, with_fixed: float, between: float) -> float:
@@ -128,6 +133,7 @@ def _correlations(results: Results, frame: pd.DataFrame):
             own = units[(units["method"] == method) & (units["family"] == family)]
             for score in SHOWN:
                 yield {
+                    "dataset": ALL,
                     "method": method,
                     "family": family,
                     "kind": "correlation",
@@ -182,18 +188,25 @@ def _by_flip_budget(results: Results, frame: pd.DataFrame):
     )
     keys = ["method", "group", "dataset", "base"]
     units = own.groupby(keys, sort=False)["share"].agg(["mean", "size"]).reset_index()
-    units["share"] = PERCENT * units["mean"]
-    for method in results.methods:
-        for group in _FLIP_GROUPS:
-            part = units[(units["method"] == method) & (units["group"] == group)]
-            yield {
-                "method": method,
-                "family": ALL,
-                "kind": "survival_pct",
-                "score": group,
-                **_estimate(results, part, "share"),
-                "n_candidates": int(part["size"].sum()),
-            }
+    units["share"] = (PERCENT * units["mean"]).where(units["size"] >= _MIN_CANDIDATES)
+    # data sets are not averaged: some have hardly a request in some groups
+    for dataset in results.datasets:
+        for method in results.methods:
+            for group in _FLIP_GROUPS:
+                part = units[
+                    (units["method"] == method)
+                    & (units["group"] == group)
+                    & (units["dataset"] == dataset)
+                ]
+                yield {
+                    "dataset": dataset,
+                    "method": method,
+                    "family": ALL,
+                    "kind": "survival_pct",
+                    "score": group,
+                    **_estimate(results, part, "share"),
+                    "n_candidates": int(part["size"].sum()),
+                }
 
 
 def _shown(results: Results, data: pd.DataFrame, score: str) -> pd.DataFrame:
@@ -209,10 +222,17 @@ def _shown(results: Results, data: pd.DataFrame, score: str) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["method", *heads])
 
 
-def _groups(results: Results, data: pd.DataFrame) -> pd.DataFrame:
-    at = data[data["kind"] == "survival_pct"].set_index(["method", "score"])
+def _groups(results: Results, data: pd.DataFrame, dataset: str) -> pd.DataFrame:
+    own = data[(data["kind"] == "survival_pct") & (data["dataset"] == dataset)]
+    at = own.set_index(["method", "score"])
     lines = [
-        [method_title(m), *[_cell(at.loc[(m, g)], 1) for g in _FLIP_GROUPS]]
+        [
+            method_title(m),
+            *[
+                f"{_cell(at.loc[(m, g)], 1)} ({at.loc[(m, g), 'n_candidates']})"
+                for g in _FLIP_GROUPS
+            ],
+        ]
         for m in results.methods
     ]
     return pd.DataFrame(lines, columns=["method", *[f"k {g}" for g in _FLIP_GROUPS]])

@@ -1,10 +1,12 @@
 """Table ``families``: robustness of each method under each family of change (Figure 1)."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from cfc.recourse.results import PERCENT, Results, family_title, method_title
 from cfc.recourse.tables.base import dataset_title, finished, mean_sd
-from cfc.tables.base import TableResult
+from cfc.tables.base import TableResult, number
 
 TITLE = "Robustness under each family of change (companion paper, Figure 1)"
 
@@ -50,15 +52,26 @@ def _cell(at: pd.DataFrame, key: tuple[str, str, str]) -> str:
     return mean_sd(at.loc[key, "mean"], at.loc[key, "sd"]) if key in at.index else "—"
 
 
+def agreement(cells: pd.DataFrame, families: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Return how far families agree on the order of methods: data set -> rank correlations.
+
+    Args:
+        cells: robustness in column ``mean``, one row a dataset, method and family.
+        families: the order of rows and columns.
+    """
+    return {
+        str(dataset): own.pivot(index="method", columns="family", values="mean")
+        .reindex(columns=list(families))
+        .corr(method="spearman")
+        for dataset, own in cells.groupby("dataset", sort=False)
+    }
+
+
 def _ranks(results: Results, data: pd.DataFrame) -> pd.DataFrame:
-    total = 0
-    for dataset in results.datasets:
-        own = data[data["dataset"] == dataset]
-        wide = own.pivot(index="method", columns="family", values="mean")
-        total = total + wide.reindex(columns=list(results.families)).corr(method="spearman")
-    mean = total / len(results.datasets)
+    found = agreement(data, results.families)
+    mean = sum(found.values()) / len(found)
     lines = [
-        [family_title(f), *[f"{mean.loc[f, g]:.2f}".replace("nan", "—") for g in results.families]]
+        [family_title(f), *[number(mean.loc[f, g], 2) for g in results.families]]
         for f in results.families
     ]
     return pd.DataFrame(lines, columns=["family", *[family_title(f) for f in results.families]])

@@ -6,9 +6,9 @@ explains robustness. Here the two stand side by side, model by model.
 
 import pandas as pd
 
-from cfc.recourse.results import PERCENT, Results, family_title, method_title
+from cfc.recourse.results import PERCENT, Results, family_title, method_title, spearman
 from cfc.recourse.tables.base import dataset_title, finished, mean_sd
-from cfc.tables.base import TableResult, number
+from cfc.tables.base import UNDEFINED, TableResult, number
 
 TITLE = "Size of a change and the recourse it breaks (ours)"
 KINDS = {"all": "over all changed models", "within": "within families"}
@@ -57,7 +57,8 @@ def build(results: Results) -> TableResult:
     displays += [(dataset_title(results, d), _families(results, data, d)) for d in results.datasets]
     notes = [
         "Negative: changed models that move more labels accept fewer candidates. Mean ± sd over "
-        "base models; undefined where every changed model accepts the same share.",
+        "base models (how many of them); undefined where every changed model accepts the same "
+        "share. Within families: mean over the families where it is defined.",
         "Labels moved: test rows that get another label than from the base model, mean over the "
         "family's models. Families are in the order of what they move.",
     ]
@@ -65,32 +66,25 @@ def build(results: Results) -> TableResult:
 
 
 def _rank_correlation(grouped) -> pd.Series:
-    def of(own: pd.DataFrame) -> float:
-        ranks = own.rank()
-        # a constant column has no rank correlation; pandas would warn and divide by 0
-        if (ranks.nunique() < 2).any():
-            return float("nan")
-        return ranks["disagreement"].corr(ranks["share"])
-
-    return grouped.apply(of)
+    return grouped.apply(lambda own: spearman(own["disagreement"], own["share"]))
 
 
 def _rho(results: Results, data: pd.DataFrame, kind: str) -> pd.DataFrame:
     at = data[data["kind"] == kind].set_index(["method", "dataset"])
-    lines = [
-        [
-            method_title(m),
-            *[
-                mean_sd(at.loc[(m, d), "mean"], at.loc[(m, d), "sd"], 2)
-                if (m, d) in at.index
-                else "—"
-                for d in results.datasets
-            ],
-        ]
-        for m in results.methods
-    ]
+    lines = []
+    for method in results.methods:
+        line = [method_title(method)]
+        for dataset in results.datasets:
+            key = (method, dataset)
+            line.append(_value(at.loc[key]) if key in at.index else UNDEFINED)
+        lines.append(line)
     heads = [dataset_title(results, d) for d in results.datasets]
     return pd.DataFrame(lines, columns=["method", *heads])
+
+
+def _value(row: pd.Series) -> str:
+    text = mean_sd(row["mean"], row["sd"], 2)
+    return text if text == UNDEFINED else f"{text} ({int(row['n_bases'])})"
 
 
 def _families(results: Results, data: pd.DataFrame, dataset: str) -> pd.DataFrame:
