@@ -56,15 +56,6 @@ class Workflow:
         return outcome.jobs
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Tests that share a finished run go to one process, so that it is made once."""
-    for item in items:
-        for run in ("finished", "finished_recourse"):
-            if run in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group(run))
-
-
 @pytest.fixture
 def workflow(tmp_path) -> Workflow:
     return Workflow(tmp_path)
