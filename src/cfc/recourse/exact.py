@@ -32,7 +32,8 @@ class Audited:
 
     Attributes:
         outcome: ``proved``: no point is cheaper by more than the gap asked for; ``cheaper``: one
-            was found; ``open``: neither, because the node limit came first.
+            was found; ``open``: neither, because the node limit came first or the solver's own
+            stop lay a hair outside the gap.
         cost: L1 cost of the candidate, float.
         best: cost of the cheapest point known at the end, at most ``cost``.
         bound: proved lower bound of every point's cost, at least 0.
