@@ -45,7 +45,8 @@ def build(results: Results) -> TableResult:
         "A mixed-integer program (HiGHS) looks for a point that costs less than the candidate, "
         "with the same logit and bounds. Proved: none does by more than `apas_audit.relative_gap`. "
         "Cheaper: one does, the excess says by how much. Open: neither, as the node limit came "
-        "first or the solver stopped a hair outside the gap; the largest gap says what the proved bound still allows.",
+        "first or the solver stopped a hair outside the gap; the largest gap says what the proved "
+        "bound still allows.",
         "Audited requests are spread evenly over those APΔS answered. The program minimises what "
         "APΔS minimises: the L1 distance of standardised features, not divided by the scale of the "
         "distance metric.",
