@@ -247,7 +247,21 @@ def distance_scale(X: np.ndarray) -> np.ndarray:
         X: standardised training rows [n, p].
     """
     X = np.asarray(X, dtype=np.float64)
-    mad = np.median(np.abs(X - np.median(X, axis=0)), axis=0)
-    sd = X.std(axis=0)
-    scale = np.where(mad > _SMALLEST_SCALE, mad, sd)
+    scale = np.where(lacks_median_deviation(X), X.std(axis=0), _median_deviation(X))
     return np.where(scale > _SMALLEST_SCALE, scale, 1.0)
+
+
+def lacks_median_deviation(X: np.ndarray) -> np.ndarray:
+    """Tell which columns have a median absolute deviation of 0, bool [p].
+
+    More than half of their rows are alike. Their unit of distance is another one, so a split that
+    moves a median off a heap of equal values changes distances by a jump.
+
+    Args:
+        X: standardised training rows [n, p].
+    """
+    return _median_deviation(np.asarray(X, dtype=np.float64)) <= _SMALLEST_SCALE
+
+
+def _median_deviation(X: np.ndarray) -> np.ndarray:
+    return np.median(np.abs(X - np.median(X, axis=0)), axis=0)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from cfc.artifacts import read_json, read_metadata, read_table
-from cfc.recourse.data import RecourseData
+from cfc.recourse.data import RecourseData, lacks_median_deviation
 from cfc.recourse.families import FAMILIES
 from cfc.recourse.generate import COVERED
 from cfc.recourse.methods.registry import METHODS
@@ -73,17 +73,12 @@ class Results:
 
     @cached_property
     def without_mad(self) -> dict[str, list[str]]:
-        """Data set -> features whose median absolute deviation over training rows is 0.
-
-        Their unit of distance is another one, so a split that moves a median off a heap of equal
-        values changes distances by a jump.
-        """
+        """Data set -> features without a median absolute deviation over training rows."""
         found = {}
         for dataset in self.datasets:
             data = RecourseData.read(self.folder / f"data/{dataset}.parquet")
-            X = data.X["train"]
-            is_zero = np.median(np.abs(X - np.median(X, axis=0)), axis=0) == 0
-            found[dataset] = [f for f, zero in zip(data.fields, is_zero, strict=True) if zero]
+            lacking = lacks_median_deviation(data.X["train"])
+            found[dataset] = [f for f, lacks in zip(data.fields, lacking, strict=True) if lacks]
         return found
 
     @cached_property
